@@ -1,0 +1,134 @@
+//! What becomes of the samples of one name.
+//!
+//! Everything that depends on the name alone is decided when the name changes, and kept for the samples that
+//! follow: family, rules, reserved names, and the text up to the end of the injected labels.
+
+use std::sync::Arc;
+
+use crate::Names;
+use crate::family::Metadata;
+use crate::labels::TargetLabels;
+use crate::rules::{Checker, Labels, Rules, Verdict};
+use crate::synthetic;
+
+/// The decision for one name.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    rules: Arc<Rules>,
+    names: Names,
+    /// The name, unescaped; meaningless unless `valid`.
+    name: Vec<u8>,
+    valid: bool,
+    fate: NameFate,
+    /// Belongs to the family the pod has declared.
+    declared: bool,
+    /// The label that must be a float, if the family's type has one.
+    bound: Option<&'static [u8]>,
+    checker: Checker,
+    /// `name{injected,`: what every canonical sample of this name begins with.
+    head: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum NameFate {
+    Rules(Verdict),
+    Dropped(DropReason),
+}
+
+/// Why a valid sample is not passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropReason {
+    /// A relabel rule.
+    Rule,
+    /// The name of a family that the merge writes itself.
+    Reserved,
+    /// A name outside the legacy character set, for a scraper that cannot read it.
+    Name,
+}
+
+impl Gate {
+    pub(crate) fn new(rules: Arc<Rules>, names: Names) -> Self {
+        Self {
+            rules,
+            names,
+            name: Vec::new(),
+            valid: false,
+            fate: NameFate::Dropped(DropReason::Name),
+            declared: false,
+            bound: None,
+            checker: Checker::default(),
+            head: Vec::new(),
+        }
+    }
+
+    /// To be called when the declared family changes.
+    pub(crate) fn forget(&mut self) {
+        self.valid = false;
+    }
+
+    /// Whether the gate stands at `name` already.
+    #[inline]
+    pub(crate) fn is_at(&self, name: &[u8]) -> bool {
+        self.valid && self.name == name
+    }
+
+    #[inline]
+    pub(crate) fn is_valid(&self) -> bool {
+        self.valid
+    }
+
+    /// Decides for `name` (unescaped).
+    pub(crate) fn set(&mut self, name: &[u8], family: &Metadata, target: &TargetLabels) {
+        self.name.clear();
+        self.name.extend_from_slice(name);
+        self.valid = true;
+        self.declared = family.has_member(name);
+        self.bound = if self.declared { family.kind().and_then(|kind| kind.bound_label()) } else { None };
+        self.fate = if synthetic::is_reserved(name) {
+            NameFate::Dropped(DropReason::Reserved)
+        } else {
+            NameFate::Rules(self.rules.judge(name))
+        };
+        self.checker.forget();
+        self.head.clear();
+        self.head.extend_from_slice(name);
+        self.head.push(b'{');
+        self.head.extend_from_slice(target.text());
+        if !target.text().is_empty() {
+            self.head.push(b',');
+        }
+    }
+
+    /// Decides one sample of the current name. `unreadable`: one of its names is outside the legacy set.
+    #[inline]
+    pub(crate) fn admits(&mut self, unreadable: bool, labels: &impl Labels) -> Result<(), DropReason> {
+        if unreadable && self.names == Names::Legacy {
+            return Err(DropReason::Name);
+        }
+        match &self.fate {
+            NameFate::Rules(Verdict::Keep) => Ok(()),
+            NameFate::Rules(Verdict::Drop) => Err(DropReason::Rule),
+            NameFate::Rules(Verdict::Check(rules)) => {
+                let passes = self.checker.passes(&self.rules, rules, &self.name, labels);
+                if passes { Ok(()) } else { Err(DropReason::Rule) }
+            }
+            NameFate::Dropped(reason) => Err(*reason),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    pub(crate) fn is_declared(&self) -> bool {
+        self.declared
+    }
+
+    pub(crate) fn bound(&self) -> Option<&'static [u8]> {
+        self.bound
+    }
+
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+}

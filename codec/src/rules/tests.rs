@@ -1,0 +1,108 @@
+use super::*;
+
+fn rule(action: Action, sources: &[&str], regex: &str) -> Rule {
+    Rule {
+        action,
+        source_labels: sources.iter().map(ToString::to_string).collect(),
+        separator: ";".into(),
+        regex: regex.into(),
+    }
+}
+
+fn drop_name(regex: &str) -> Rule {
+    rule(Action::Drop, &["__name__"], regex)
+}
+
+fn is_set(regex: &str) -> bool {
+    matches!(Pattern::compile(regex).unwrap(), Pattern::Set { .. })
+}
+
+#[test]
+fn the_usual_patterns_need_no_regex() {
+    for regex in [
+        "apiserver_request_total",
+        "(apiserver_storage_objects|apiserver_request_total)",
+        "etcd_(debugging|disk|server).*",
+        ".*",
+        "(.*)",
+        "rest_client_request_latency_seconds_(bucket|count|sum)",
+        "network_plugin_operations|sync_proxy_rules|rest_client",
+        "a[bc]d?(\\.0)?",
+    ] {
+        assert!(is_set(regex), "{regex}");
+    }
+    for regex in ["a.c", ".*x", "a+", "[a-z]", "a{3}", "a\\b", "(?i)abcdefghijklmnopqrstuvw"] {
+        assert!(!is_set(regex), "{regex}");
+    }
+}
+
+#[test]
+fn a_set_matches_what_its_regex_matches() {
+    let patterns = ["(a|bc)?d", "a(b|c.*)", "x|", "[ab][cd]", "a.*|b", "(?:a|ab)(c|bcd)", "", "é|b.*", "(?i)ab"];
+    let texts = ["", "a", "b", "d", "ad", "bcd", "ab", "ac", "acx", "x", "abcd", "aéb", "é", "AB", "a\nb", "bc"];
+    for pattern in patterns {
+        let regex = regex::bytes::Regex::new(&format!("^(?s:{pattern})$")).unwrap();
+        let compiled = Pattern::compile(pattern).unwrap();
+        for text in texts {
+            assert_eq!(compiled.matches(text.as_bytes()), regex.is_match(text.as_bytes()), "{pattern} on {text:?}");
+        }
+    }
+}
+
+#[test]
+fn names_are_judged_once_for_all_their_samples() {
+    let buckets = rule(Action::Drop, &["__name__", "le"], "req_bucket;(0.15|0.3)(\\.0)?");
+    let rules = Rules::compile(&[drop_name("etcd_.*"), buckets]).unwrap();
+    assert_eq!(rules.judge(b"etcd_x"), Verdict::Drop);
+    assert_eq!(rules.judge(b"up"), Verdict::Keep);
+    assert_eq!(rules.judge(b"req"), Verdict::Keep);
+    assert_eq!(rules.judge(b"req_bucket"), Verdict::Check(smallvec::smallvec![1]));
+}
+
+#[test]
+fn decisions_name_the_rule() {
+    let keep = rule(Action::Keep, &["__name__"], "a|b");
+    let labels = rule(Action::Drop, &["x", "y"], "1;2");
+    let rules = Rules::compile(&[keep, labels]).unwrap();
+    let decide = |name, x: Option<&str>, y: Option<&str>| {
+        rules.decide(name, |label| match label {
+            "x" => x.map(String::from),
+            "y" => y.map(String::from),
+            _ => None,
+        })
+    };
+    assert_eq!(decide("c", None, None), Decision { keep: false, rule: Some(0) });
+    assert_eq!(decide("a", Some("1"), Some("2")), Decision { keep: false, rule: Some(1) });
+    assert_eq!(decide("a", Some("1"), None), Decision { keep: true, rule: None });
+}
+
+#[test]
+fn an_answer_is_remembered_for_its_values_only() {
+    struct Le(&'static str);
+    impl Labels for Le {
+        fn get(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+            (name == b"le").then_some(Cow::Borrowed(self.0.as_bytes()))
+        }
+    }
+    let rules = Rules::compile(&[rule(Action::Drop, &["__name__", "le"], "b;(0.1|2)")]).unwrap();
+    let mut checker = Checker::default();
+    for _ in 0..2 {
+        for (le, passes) in [("0.1", false), ("2", false), ("3", true), ("", true), ("0x1", false)] {
+            assert_eq!(checker.passes(&rules, &[0], b"b", &Le(le)), passes, "{le}");
+        }
+    }
+    for n in 0..2 * Checker::ANSWERS {
+        let le: &'static str = format!("v{n}").leak();
+        assert!(checker.passes(&rules, &[0], b"b", &Le(le)));
+    }
+    assert!(checker.answers.len() <= Checker::ANSWERS);
+}
+
+#[test]
+fn a_rule_that_does_not_compile_is_an_error_with_its_place() {
+    for regex in ["a(", "*", "a)|(b", "\\C"] {
+        let error = Rules::compile(&[drop_name("ok"), drop_name(regex)]).unwrap_err();
+        assert_eq!((error.rule, error.regex.as_str()), (1, regex));
+        assert!(!error.reason.is_empty());
+    }
+}
