@@ -143,21 +143,27 @@ impl Reader {
         loop {
             let window = LabelWindow::read(line, at)?;
             let mut name_len = window.name_len();
-            let (mut open, mut close) = window.first_two_stops();
-            if name_len >= 16 {
+            let (open, close) = window.first_two_stops();
+            let in_window = name_len < LabelWindow::NAME;
+            if !in_window {
                 name_len = scan::label_name_end(line, at) - at;
-                open = name_len + 1;
-                close = 32;
-            }
-            if name_len == 0 || open != name_len + 1 || line[at].is_ascii_digit() {
+            } else if open != name_len + 1 {
                 return None;
             }
             let name_end = at + name_len;
-            if line[name_end] != b'=' || line[name_end + 1] != b'"' {
+            if name_len == 0
+                || line[at].is_ascii_digit()
+                || line[name_end] != b'='
+                || line[name_end + 1] != b'"'
+            {
                 return None;
             }
             let value = name_end + 2;
-            let stop = if close < 32 { at + close } else { scan::string_stop(line, value.max(at + 32).min(line.len())) };
+            let stop = match (in_window, close < LabelWindow::BYTES) {
+                (true, true) => at + close,
+                (true, false) => scan::string_stop(line, at + LabelWindow::BYTES),
+                (false, _) => scan::string_stop(line, value),
+            };
             let value_end = if line[stop] == b'"' { stop } else { read_odd_string(line, value)? };
             let label = CanonicalLabel {
                 key: window.key(name_len),

@@ -171,8 +171,10 @@ impl Excerpt {
     /// Enough to recognise a metric's name and its first labels; a log line stays a line.
     const BYTES: usize = 96;
 
-    pub(crate) fn of(line: &[u8]) -> Self {
+    /// The beginning of a line of which at most one byte more than `limit` is looked at.
+    pub(crate) fn of(line: &[u8], limit: u32) -> Self {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.get(..=limit as usize).unwrap_or(line);
         let shown = line.get(..Self::BYTES).unwrap_or(line);
         let mut text = shown.escape_ascii().to_string();
         if shown.len() < line.len() {
@@ -223,9 +225,9 @@ mod tests {
 
     #[test]
     fn an_excerpt_is_one_printable_line() {
-        let excerpt = Excerpt::of(b"up{a=\"\x1b[31m\xff\r\"} 1\n");
+        let excerpt = Excerpt::of(b"up{a=\"\x1b[31m\xff\r\"} 1\n", u32::MAX);
         assert_eq!(excerpt.as_str(), r#"up{a=\"\x1b[31m\xff\r\"} 1"#);
-        let long = Excerpt::of(&[b'x'; 500]);
+        let long = Excerpt::of(&[b'x'; 500], u32::MAX);
         assert_eq!(long.as_str().len(), Excerpt::BYTES + 3);
     }
 
@@ -236,7 +238,7 @@ mod tests {
             line: 7,
             offset: 1234,
             fault: Fault::Limit { limit: Limit::LineBytes, value: 64 },
-            excerpt: Excerpt::of(b"foo{\n"),
+            excerpt: Excerpt::of(b"foo{\n", u32::MAX),
         };
         assert_eq!(
             error.to_string(),

@@ -84,7 +84,9 @@ impl Gate {
         self.valid = true;
         self.declared = family.has_member(name);
         self.bound = if self.declared { family.kind().and_then(|kind| kind.bound_label()) } else { None };
-        self.fate = if synthetic::is_reserved(name) {
+        // A member of a pod's own `up` histogram would bring that family's metadata along.
+        let reserved = synthetic::is_reserved(name) || self.declared && synthetic::is_reserved(family.name());
+        self.fate = if reserved {
             NameFate::Dropped(DropReason::Reserved)
         } else {
             NameFate::Rules(self.rules.judge(name))

@@ -80,7 +80,8 @@ impl TargetLabels {
             if !is_legacy_label_name(name.as_bytes()) {
                 return Err(LabelError::Name(name.into()));
             }
-            if name.starts_with("__") || matches!(name, "le" | "quantile") {
+            // `component` and `proxy` are labels of the error counter already.
+            if name.starts_with("__") || matches!(name, "le" | "quantile" | "component" | "proxy") {
                 return Err(LabelError::Reserved(name.into()));
             }
             if target.get(name.as_bytes()).is_some() {
@@ -161,7 +162,7 @@ mod tests {
         let error = |name, value| TargetLabels::new([("a", "1"), (name, value)]).unwrap_err();
         assert_eq!(error("a", "2"), LabelError::Duplicate("a".into()));
         assert_eq!(error("b", ""), LabelError::Empty("b".into()));
-        for name in ["le", "quantile", "__name__", "__x"] {
+        for name in ["le", "quantile", "component", "proxy", "__name__", "__x"] {
             assert_eq!(error(name, "1"), LabelError::Reserved(name.into()));
         }
         for name in ["", "1a", "a:b", "a.b", "é"] {

@@ -8,8 +8,10 @@ use crate::scan;
 /// That is Go's `strconv.ParseFloat(s, 64)` without hexadecimal floats and underscores, which both
 /// Prometheus and expfmt refuse beforehand. Go reports overflow as an error, underflow not.
 pub(crate) fn check_float(token: &[u8]) -> Result<(), Fault> {
-    if decimal_end(token, 0) == Some(token.len()) {
-        return if overflows(token) { Err(Fault::ValueRange) } else { Ok(()) };
+    if let Some(decimal) = Decimal::read(token, 0)
+        && decimal.end == token.len()
+    {
+        return if decimal.may_overflow && overflows(token) { Err(Fault::ValueRange) } else { Ok(()) };
     }
     let (signed, letters) = match token {
         [b'+' | b'-', rest @ ..] => (true, rest),
@@ -23,8 +25,8 @@ pub(crate) fn check_float(token: &[u8]) -> Result<(), Fault> {
 /// overwhelming case, decided without looking for the token's end first.
 #[inline]
 pub(crate) fn plain_float_end(buf: &[u8], at: usize) -> Option<usize> {
-    let end = decimal_end(buf, at)?;
-    (!may_overflow(&buf[at..end])).then_some(end)
+    let decimal = Decimal::read(buf, at)?;
+    (!decimal.may_overflow).then_some(decimal.end)
 }
 
 /// Checks that `token` is a number of milliseconds in an int64, without a sign.
@@ -38,52 +40,49 @@ pub(crate) fn check_timestamp(token: &[u8]) -> Result<(), Fault> {
     if (digits.len(), digits) <= (MAX.len(), MAX) { Ok(()) } else { Err(Fault::Timestamp) }
 }
 
-/// The end of `[+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?` at `at`.
-#[inline]
-fn decimal_end(buf: &[u8], at: usize) -> Option<usize> {
-    let mut at = at + usize::from(matches!(buf.get(at), Some(b'+' | b'-')));
-    let start = at;
-    at = scan::digits_end(buf, at);
-    let mut digits = at - start;
-    if buf.get(at) == Some(&b'.') {
-        let fraction = at + 1;
-        at = scan::digits_end(buf, fraction);
-        digits += at - fraction;
-    }
-    if digits == 0 {
-        return None;
-    }
-    if let Some(b'e' | b'E') = buf.get(at) {
-        let sign = usize::from(matches!(buf.get(at + 1), Some(b'+' | b'-')));
-        let exponent = at + 1 + sign;
-        at = scan::digits_end(buf, exponent);
-        if at == exponent {
-            return None;
-        }
-    }
-    Some(at)
+/// A float of the form `[+-]? (digits [. digits*] | . digits) ([eE] [+-]? digits)?`.
+struct Decimal {
+    end: usize,
+    /// False only where the float certainly fits.
+    may_overflow: bool,
 }
 
-/// False only where a decimal float certainly fits: the largest float64 has 309 digits, so one written
-/// in fewer bytes needs an exponent of three digits or more to pass it.
-#[inline]
-fn may_overflow(token: &[u8]) -> bool {
+impl Decimal {
+    /// The largest float64 has 309 digits: what is written in fewer bytes than this needs an exponent
+    /// of three digits to pass it.
     const LONG: usize = 200;
-    if token.len() > LONG {
-        return true;
-    }
-    match token.iter().position(|b| matches!(b, b'e' | b'E')) {
-        None => false,
-        Some(e) => token.len() - e > 4,
+
+    #[inline]
+    fn read(buf: &[u8], start: usize) -> Option<Self> {
+        let mut at = start + usize::from(matches!(buf.get(start), Some(b'+' | b'-')));
+        let integer = at;
+        at = scan::digits_end(buf, at);
+        let mut digits = at - integer;
+        if buf.get(at) == Some(&b'.') {
+            let fraction = at + 1;
+            at = scan::digits_end(buf, fraction);
+            digits += at - fraction;
+        }
+        if digits == 0 {
+            return None;
+        }
+        let mut large_exponent = false;
+        if let Some(b'e' | b'E') = buf.get(at) {
+            let sign = buf.get(at + 1).copied();
+            let exponent = at + 1 + usize::from(matches!(sign, Some(b'+' | b'-')));
+            at = scan::digits_end(buf, exponent);
+            if at == exponent {
+                return None;
+            }
+            large_exponent = sign != Some(b'-') && at - exponent > 2;
+        }
+        Some(Self { end: at, may_overflow: large_exponent || at - start > Self::LONG })
     }
 }
 
 fn overflows(token: &[u8]) -> bool {
-    may_overflow(token)
-        && std::str::from_utf8(token)
-            .ok()
-            .and_then(|text| text.parse::<f64>().ok())
-            .is_none_or(f64::is_infinite)
+    let value = std::str::from_utf8(token).ok().and_then(|text| text.parse::<f64>().ok());
+    value.is_none_or(f64::is_infinite)
 }
 
 #[cfg(test)]

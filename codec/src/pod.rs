@@ -226,11 +226,11 @@ impl Pod {
                     Some(Exhausted::NeedBytes) => return Copy::NeedBytes,
                     Some(Exhausted::Ended) => match self.translator.as_ref().map_or(Ok(()), |t| t.check_end()) {
                         Ok(()) => self.end = Some(Ok(())),
-                        Err(fault) => self.fail(fault.at(0), &[]),
+                        Err(fault) => self.fail(fault.at(0), Excerpt::default()),
                     },
                     Some(Exhausted::Failed(fault)) => {
-                        let tail = Excerpt::of(self.lines.tail());
-                        self.fail_with(fault.at(0), tail);
+                        let tail = Excerpt::of(self.lines.tail(), self.limits.line_bytes);
+                        self.fail(fault.at(0), tail);
                     }
                 }
                 continue;
@@ -244,22 +244,22 @@ impl Pod {
                     text.read(&mut self.writer, lines, &mut at, &mut count, self.limits.line_bytes, mode, out)
                 }
             };
-            let excerpt = if let Stop::Fault(_) = stop { Excerpt::of(first_line(&lines[at..])) } else { Excerpt::default() };
+            let excerpt = match stop {
+                // No more of the line than would have been kept had it come in pieces.
+                Stop::Fault(_) => Excerpt::of(first_line(&lines[at..]), self.limits.line_bytes),
+                _ => Excerpt::default(),
+            };
             self.lines.consume(at, count);
             match stop {
                 Stop::Used => {}
                 Stop::Boundary => return Copy::BlockEnd,
                 Stop::Full => return Copy::Full,
-                Stop::Fault(fault) => self.fail_with(fault, excerpt),
+                Stop::Fault(fault) => self.fail(fault, excerpt),
             }
         }
     }
 
-    fn fail(&mut self, fault: LineFault, line: &[u8]) {
-        self.fail_with(fault, Excerpt::of(line));
-    }
-
-    fn fail_with(&mut self, fault: LineFault, excerpt: Excerpt) {
+    fn fail(&mut self, fault: LineFault, excerpt: Excerpt) {
         self.end = Some(Err(Box::new(PodError {
             pod: self.index,
             line: self.lines.line_number(),

@@ -70,22 +70,22 @@ impl Sample {
     /// Reads name and labels; the offset behind them.
     pub(crate) fn read_series(&mut self, line: &[u8]) -> Result<usize, LineFault> {
         self.labels.clear();
-        let mut at = 0;
         let mut name = None;
+        let mut end = 0;
         if line[0] != b'{' {
-            let end = scan::metric_name_end(line, 0);
+            end = scan::metric_name_end(line, 0);
             if end == 0 || line[0].is_ascii_digit() {
                 return Err(Fault::MetricName.at(0));
             }
             name = Some(Token { span: Span::new(0, end), quoted: false });
-            at = skip_blanks(line, end);
         }
-        if line[at] == b'{' {
-            at = self.read_labels(line, at + 1, &mut name)?;
+        let brace = skip_blanks(line, end);
+        if line[brace] == b'{' {
+            end = self.read_labels(line, brace + 1, &mut name)?;
         }
         self.name = name.ok_or(Fault::NoMetricName.at(0))?;
         check_unique(line, &self.labels)?;
-        Ok(at)
+        Ok(end)
     }
 
     /// Reads what stands in the braces; the offset behind the closing one.

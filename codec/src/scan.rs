@@ -61,10 +61,15 @@ pub(crate) struct LabelWindow {
 }
 
 impl LabelWindow {
+    /// Bytes looked at.
+    pub(crate) const BYTES: usize = 2 * LANES;
+    /// A name of this length may go on behind the window's first part.
+    pub(crate) const NAME: usize = LANES;
+
     /// `None` within thirty-two bytes of the buffer's end, where the caller takes its slow way.
     #[inline]
     pub(crate) fn read(buf: &[u8], at: usize) -> Option<Self> {
-        let window = buf.get(at..)?.first_chunk::<{ 2 * LANES }>()?;
+        let window = buf.get(at..)?.first_chunk::<{ Self::BYTES }>()?;
         let (low, high) = (window.first_chunk::<LANES>()?, window.last_chunk::<LANES>()?);
         let (v, w) = (u8x16::new(*low), u8x16::new(*high));
         Some(Self {
@@ -75,13 +80,13 @@ impl LabelWindow {
         })
     }
 
-    /// Length of the label name at the window's start; 16 for one that may go on behind it.
+    /// Length of the label name at the window's start, up to [`NAME`](Self::NAME).
     #[inline]
     pub(crate) fn name_len(&self) -> usize {
         (!self.names).trailing_zeros().min(LANES as u32) as usize
     }
 
-    /// Offsets of the first two stops; 32 where there is none.
+    /// Offsets of the first two stops; [`BYTES`](Self::BYTES) where there is none.
     #[inline]
     pub(crate) fn first_two_stops(&self) -> (usize, usize) {
         let rest = self.stops & self.stops.wrapping_sub(1);

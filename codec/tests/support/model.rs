@@ -17,6 +17,7 @@ use std::fmt::Write;
 mod line;
 use line::{Decision, Line, Sample, decide, is_float, is_label_name, is_metric_name};
 
+#[derive(Clone, Debug)]
 pub struct PodInput {
     /// Injected labels in output order, values unescaped.
     pub labels: Vec<(String, String)>,
@@ -26,6 +27,7 @@ pub struct PodInput {
     pub truncated: bool,
 }
 
+#[derive(Clone, Debug)]
 pub struct ModelRule {
     pub keep: bool,
     pub source_labels: Vec<String>,
@@ -33,6 +35,7 @@ pub struct ModelRule {
     pub regex: String,
 }
 
+#[derive(Clone, Debug)]
 pub struct Settings {
     pub honor_labels: bool,
     pub utf8: bool,
@@ -199,7 +202,8 @@ impl PodReader<'_> {
             self.result.dropped_names += 1;
             return Ok(());
         }
-        if sample.name == "up" || sample.name == ERRORS_NAME {
+        let reserved = |name: &str| name == "up" || name == ERRORS_NAME;
+        if reserved(&sample.name) || declared.as_ref().is_some_and(|family| reserved(&family.name)) {
             self.result.dropped_reserved += 1;
             return Ok(());
         }
