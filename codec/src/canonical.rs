@@ -10,10 +10,10 @@
 //! ```text
 //! common = bytes this line has in common with the line before
 //! keep the labels that lie wholly in `common`, with the comma behind them: they were read before
-//! read the rest: for each label
-//!     classify 32 bytes at once; the name's end and both quotes are bit positions
-//!     is the name the one this place had in the line before?  then it clashes with nothing, as before
-//!     otherwise compare it with the names read so far and with the injected names
+//! for each label behind them
+//!     if the text here is `name="` as this place had it in the line before: nothing to check
+//!     otherwise read the name, and compare it with the names so far and with the injected ones
+//!     find the closing quote
 //! read the value: digits up to the newline, or else a float, or else give up
 //! ```
 
@@ -23,20 +23,23 @@ use crate::error::LineFault;
 use crate::labels::TargetLabels;
 use crate::rules::Labels;
 use crate::sample::check_utf8;
-use crate::scan::{self, LabelKey, LabelWindow};
+use crate::scan::{self, Short};
 use crate::{number, text};
 
 /// Reads canonical lines of one buffer, in order.
-///
-/// Labels are remembered between lines as offsets from their line's beginning, which the common prefix
-/// makes valid for the next line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reader {
-    /// Labels of the last line; with those behind `count` of an earlier one.
-    labels: Vec<CanonicalLabel>,
+    /// Labels of the last line, as offsets from its beginning (which the common prefix makes valid for the
+    /// next line); behind `count` those of an earlier one.
+    labels: [CanonicalLabel; MOST_LABELS],
     count: usize,
     /// Where the last line stands in the buffer; `None` at the beginning of one.
     last: Option<Place>,
+    /// Label values known to be floats, each in the place its hash says. The same bounds come again with
+    /// every series of a histogram.
+    floats: [Short; 64],
+    /// `__name__`
+    reserved: NameKey,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,14 +50,47 @@ struct Place {
     braces: bool,
 }
 
-/// `name="value"`: the name starts at `start`, the value two bytes behind `name_end`.
+/// `name="value"`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CanonicalLabel {
-    key: LabelKey,
+struct CanonicalLabel {
+    key: NameKey,
     start: u32,
-    name_end: u32,
+    /// Behind the opening quote.
+    value: u32,
     /// The closing quote.
     value_end: u32,
+}
+
+/// A label name as it stands in a canonical line: `name="`, or the first sixteen bytes of that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct NameKey(Short);
+
+impl NameKey {
+    /// A key of this many bytes is the whole of `name="`; longer ones are not told apart by their keys.
+    const BYTES: u32 = 16;
+
+    pub(crate) fn of(name: &[u8]) -> Self {
+        Self(Short::of(&[name, b"=\""].concat()))
+    }
+
+}
+
+/// Knows quickly which names have not been seen: 256 bits, one for each name, so that a dozen names make
+/// a false alarm rare.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NameFilter([u64; 4]);
+
+impl NameFilter {
+    /// Adds a name; whether it may have been there before.
+    #[inline]
+    pub(crate) fn add(&mut self, key: NameKey) -> bool {
+        let hash = key.0.hash() >> 56;
+        let word = &mut self.0[(hash >> 6) as usize & 3];
+        let bit = 1 << (hash & 63);
+        let seen = *word & bit != 0;
+        *word |= bit;
+        seen
+    }
 }
 
 /// A line in canonical shape. Offsets count from its beginning.
@@ -70,7 +106,21 @@ pub(crate) struct Line {
 }
 
 /// More labels than this are left to the slow way, whose comparison of names grows more slowly.
-const MOST_LABELS: usize = 48;
+const MOST_LABELS: usize = 32;
+
+impl Default for Reader {
+    fn default() -> Self {
+        let nothing = CanonicalLabel { key: NameKey::of(b""), start: 0, value: 0, value_end: 0 };
+        Self {
+            labels: [nothing; MOST_LABELS],
+            count: 0,
+            last: None,
+            // Any float will do for the places not in use.
+            floats: [Short::of(b"0"); 64],
+            reserved: NameKey::of(b"__name__"),
+        }
+    }
+}
 
 impl Reader {
     /// To be called for each new buffer, and when a line was read in another way.
@@ -107,7 +157,7 @@ impl Reader {
             same_name = common > last.name_end;
             if same_name {
                 name_end = last.name_end;
-                if last.braces {
+                if last.braces && common >= self.labels[0].value_end as usize + 2 {
                     kept = self.count;
                     while kept > 0 && self.labels[kept - 1].value_end as usize + 2 > common {
                         kept -= 1;
@@ -134,55 +184,41 @@ impl Reader {
     }
 
     /// Reads labels from `at` on, behind the first `kept`; the offset behind the closing brace.
-    #[inline]
+    // Not inlined: it is a loop of its own and wants the registers.
+    #[inline(never)]
     fn read_labels(&mut self, line: &[u8], mut at: usize, kept: usize, target: &TargetLabels) -> Option<usize> {
         let mut place = kept;
-        let before = self.count;
-        // As long as each name is the one the line before had in this place, none can clash.
+        // As long as each name is the one the line before had in this place, none can clash. From the
+        // first that is not, `filter` knows the names so far.
         let mut repeating = true;
+        let mut filter = NameFilter::default();
         loop {
-            let window = LabelWindow::read(line, at)?;
-            let mut name_len = window.name_len();
-            let (open, close) = window.first_two_stops();
-            let in_window = name_len < LabelWindow::NAME;
-            if !in_window {
-                name_len = scan::label_name_end(line, at) - at;
-            } else if open != name_len + 1 {
-                return None;
+            let label = self.labels.get(place)?;
+            let value;
+            let len = label.value - label.start;
+            if repeating && place < self.count && len <= NameKey::BYTES && label.key.0.is_at(line, at) {
+                value = at + len as usize;
+            } else {
+                value = read_name(line, at)?;
+                let key = NameKey(Short::read(line, at, value - at)?);
+                if repeating {
+                    repeating = false;
+                    filter = target.filter();
+                    for earlier in &self.labels[..place] {
+                        filter.add(earlier.key);
+                    }
+                }
+                if filter.add(key) && self.clashes(place, key, target) {
+                    return None;
+                }
+                self.labels[place].key = key;
             }
-            let name_end = at + name_len;
-            if name_len == 0
-                || line[at].is_ascii_digit()
-                || line[name_end] != b'='
-                || line[name_end + 1] != b'"'
-            {
-                return None;
+            let mut value_end = scan::string_stop(line, value);
+            if line[value_end] != b'"' {
+                value_end = read_odd_string(line, value)?;
             }
-            let value = name_end + 2;
-            let stop = match (in_window, close < LabelWindow::BYTES) {
-                (true, true) => at + close,
-                (true, false) => scan::string_stop(line, at + LabelWindow::BYTES),
-                (false, _) => scan::string_stop(line, value),
-            };
-            let value_end = if line[stop] == b'"' { stop } else { read_odd_string(line, value)? };
-            let label = CanonicalLabel {
-                key: window.key(name_len),
-                start: at as u32,
-                name_end: name_end as u32,
-                value_end: value_end as u32,
-            };
-            repeating = repeating
-                && place < before
-                && label.key.is_whole_name()
-                && self.labels[place].key == label.key;
-            if !repeating && self.clashes(place, label.key, target) {
-                return None;
-            }
-            match self.labels.get_mut(place) {
-                Some(slot) => *slot = label,
-                None if place < MOST_LABELS => self.labels.push(label),
-                None => return None,
-            }
+            let label = &mut self.labels[place];
+            (label.start, label.value, label.value_end) = (at as u32, value as u32, value_end as u32);
             place += 1;
             match line[value_end + 1] {
                 b',' => at = value_end + 2,
@@ -195,20 +231,34 @@ impl Reader {
         }
     }
 
-    /// Whether the name is, or may be, that of an earlier label or of an injected one.
-    fn clashes(&self, place: usize, key: LabelKey, target: &TargetLabels) -> bool {
-        // Keys of long names may be equal though the names differ; then the slow way decides.
-        let own = self.labels[..place].iter().fold(false, |found, earlier| found | (earlier.key == key));
-        let injected = target.iter().fold(false, |found, other| found | (other.key == key));
-        own | injected | (key == RESERVED)
+    /// Whether the name is that of an earlier label, of an injected one or `__name__`. Keys of long names
+    /// may be equal though the names differ; then the slow way decides.
+    #[cold]
+    fn clashes(&self, place: usize, key: NameKey, target: &TargetLabels) -> bool {
+        key == self.reserved
+            || self.labels[..place].iter().any(|earlier| earlier.key == key)
+            || target.iter().any(|injected| injected.key == key)
     }
 
-    /// The raw value of the last line's label of this name, which is shorter than sixteen bytes.
+    /// Whether the last line's label of this name, if it has one, is a float.
     #[inline]
-    pub(crate) fn value_of<'a>(&self, line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-        let key = LabelKey::of(name);
-        let label = self.labels[..self.count].iter().rev().find(|label| label.key == key)?;
-        Some(&line[label.name_end as usize + 2..label.value_end as usize])
+    pub(crate) fn has_float(&mut self, line: &[u8], name: NameKey) -> bool {
+        let Some(label) = self.labels[..self.count].iter().rev().find(|label| label.key == name) else {
+            return true;
+        };
+        let (start, end) = (label.value as usize, label.value_end as usize);
+        let is_float = || number::check_float(&line[start..end]).is_ok();
+        let Some(value) = Short::read(line, start, end - start).filter(|_| end - start <= 16) else {
+            return is_float();
+        };
+        let slot = &mut self.floats[(value.hash() >> 58) as usize];
+        if *slot != value {
+            if !is_float() {
+                return false;
+            }
+            *slot = value;
+        }
+        true
     }
 
     /// The last line's labels as rules see them. `None` of them clashes with an injected one.
@@ -217,8 +267,15 @@ impl Reader {
     }
 }
 
-/// `__name__` must not be a label.
-const RESERVED: LabelKey = LabelKey::reserved();
+/// Reads `name="`; the offset behind it.
+#[inline]
+fn read_name(line: &[u8], at: usize) -> Option<usize> {
+    let end = scan::label_name_end(line, at);
+    if end == at || line[at].is_ascii_digit() || *line[end..].first_chunk::<2>()? != *b"=\"" {
+        return None;
+    }
+    Some(end + 2)
+}
 
 /// The end of a string that holds an escape or a non-ASCII byte, if it needs no repair.
 #[cold]
@@ -273,11 +330,11 @@ impl Labels for CanonicalLabels<'_> {
     fn get(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         // From the end: `le` and `quantile` come last.
         let own = self.labels.iter().rev().find(|label| {
-            &self.line[label.start as usize..label.name_end as usize] == name
+            &self.line[label.start as usize..label.value as usize - 2] == name
         });
         match own {
             Some(label) => {
-                Some(text::unescape(&self.line[label.name_end as usize + 2..label.value_end as usize]))
+                Some(text::unescape(&self.line[label.value as usize..label.value_end as usize]))
             }
             None => self.target.get(name).map(|label| Cow::Borrowed(label.value.as_bytes())),
         }

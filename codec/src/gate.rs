@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::Names;
-use crate::family::Metadata;
+use crate::canonical::NameKey;
+use crate::family::{Metadata, MetricType};
 use crate::labels::TargetLabels;
 use crate::rules::{Checker, Labels, Rules, Verdict};
 use crate::synthetic;
@@ -23,7 +24,7 @@ pub(crate) struct Gate {
     /// Belongs to the family the pod has declared.
     declared: bool,
     /// The label that must be a float, if the family's type has one.
-    bound: Option<&'static [u8]>,
+    bound: Option<(&'static [u8], NameKey)>,
     checker: Checker,
     /// `name{injected,`: what every canonical sample of this name begins with.
     head: Vec<u8>,
@@ -83,7 +84,8 @@ impl Gate {
         self.name.extend_from_slice(name);
         self.valid = true;
         self.declared = family.has_member(name);
-        self.bound = if self.declared { family.kind().and_then(|kind| kind.bound_label()) } else { None };
+        let bound = if self.declared { family.kind().and_then(MetricType::bound_label) } else { None };
+        self.bound = bound.map(|label| (label, NameKey::of(label)));
         // A member of a pod's own `up` histogram would bring that family's metadata along.
         let reserved = synthetic::is_reserved(name) || self.declared && synthetic::is_reserved(family.name());
         self.fate = if reserved {
@@ -118,6 +120,11 @@ impl Gate {
         }
     }
 
+    /// Whether every sample of the current name is admitted that the scraper can read.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.fate, NameFate::Rules(Verdict::Keep))
+    }
+
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
     }
@@ -127,7 +134,12 @@ impl Gate {
     }
 
     pub(crate) fn bound(&self) -> Option<&'static [u8]> {
-        self.bound
+        self.bound.map(|(label, _)| label)
+    }
+
+    #[inline]
+    pub(crate) fn bound_key(&self) -> Option<NameKey> {
+        self.bound.map(|(_, key)| key)
     }
 
     pub(crate) fn head(&self) -> &[u8] {

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
+use crate::canonical::{NameFilter, NameKey};
 use crate::sample::is_legacy_label_name;
-use crate::scan::LabelKey;
 use crate::text;
 
 /// Who a pod is, in the words a standalone cluster's Prometheus would use for its target.
@@ -29,13 +29,15 @@ pub struct TargetLabels {
     labels: Vec<TargetLabel>,
     /// `pod="…",namespace="…",…`: what is copied into every sample.
     text: Vec<u8>,
+    /// Knows their names and `__name__`, none of which a sample can have without more ado.
+    filter: NameFilter,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct TargetLabel {
     pub(crate) name: Box<str>,
     pub(crate) value: Box<str>,
-    pub(crate) key: LabelKey,
+    pub(crate) key: NameKey,
 }
 
 /// A label that cannot be injected.
@@ -75,7 +77,8 @@ impl TargetLabels {
 
     /// Any labels, in the order given; at least one is expected of a caller who wants to tell pods apart.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, LabelError> {
-        let mut target = Self { labels: Vec::new(), text: Vec::new() };
+        let mut target = Self { labels: Vec::new(), text: Vec::new(), filter: NameFilter::default() };
+        target.filter.add(NameKey::of(b"__name__"));
         for (name, value) in pairs {
             if !is_legacy_label_name(name.as_bytes()) {
                 return Err(LabelError::Name(name.into()));
@@ -93,8 +96,9 @@ impl TargetLabels {
             if !target.text.is_empty() {
                 target.text.push(b',');
             }
-            let label = TargetLabel { name: name.into(), value: value.into(), key: LabelKey::of(name.as_bytes()) };
+            let label = TargetLabel { name: name.into(), value: value.into(), key: NameKey::of(name.as_bytes()) };
             label.write(&mut target.text);
+            target.filter.add(label.key);
             target.labels.push(label);
         }
         Ok(target)
@@ -106,6 +110,10 @@ impl TargetLabels {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &TargetLabel> {
         self.labels.iter()
+    }
+
+    pub(crate) fn filter(&self) -> NameFilter {
+        self.filter
     }
 
     /// All of them, joined by commas; empty only if there are none.

@@ -47,7 +47,10 @@ struct Progress {
     /// Counts the changes of the declared family, so that a block knows whether it is still the same.
     generation: u64,
     counts: Counts,
+    /// `u64::MAX` for none, which nobody counts to.
     samples_limit: u64,
+    /// The gate is open and stands in the block, so that a canonical sample need only be copied.
+    passing: bool,
 }
 
 /// The family of the block being written.
@@ -142,7 +145,11 @@ impl Pod {
                     block: Block::None,
                     generation: 0,
                     counts: Counts::default(),
-                    samples_limit: options.limits.samples,
+                    samples_limit: match options.limits.samples {
+                        0 => u64::MAX,
+                        limit => limit,
+                    },
+                    passing: false,
                 },
                 reader: Reader::default(),
                 sample: Sample::default(),
@@ -330,15 +337,20 @@ impl Writer {
         if !(line.same_name && self.gate.is_valid()) {
             self.turn_to(&rest[..line.name_end]);
         }
-        if let Some(bound) = self.gate.bound()
-            && self.reader.value_of(rest, bound).is_some_and(|value| number::check_float(value).is_err())
+        if let Some(bound) = self.gate.bound_key()
+            && !self.reader.has_float(rest, bound)
         {
             return None;
         }
-        let labels = self.reader.labels(rest, &self.target);
-        let admitted = self.gate.admits(false, &labels);
-        if let Err(halt) = self.progress.count(admitted, mode, &self.gate) {
-            return Some(Err(halt));
+        let mut admitted = Ok(());
+        if self.progress.passing && mode == Mode::Copy && self.progress.counts.samples < self.progress.samples_limit {
+            self.progress.counts.samples += 1;
+        } else {
+            let labels = self.reader.labels(rest, &self.target);
+            admitted = self.gate.admits(false, &labels);
+            if let Err(halt) = self.progress.count(admitted, mode, &self.gate) {
+                return Some(Err(halt));
+            }
         }
         if admitted.is_ok() {
             let head = self.gate.head();
@@ -390,6 +402,7 @@ impl Writer {
     /// The declared family changed.
     fn declared(&mut self) {
         self.progress.generation += 1;
+        self.progress.passing = false;
         self.gate.forget();
     }
 
@@ -432,6 +445,7 @@ impl Writer {
     fn turn_to(&mut self, name: &[u8]) {
         if !self.gate.is_at(name) {
             self.gate.set(name, &self.family, &self.target);
+            self.progress.passing = self.gate.is_open() && self.progress.is_in_block(&self.gate);
         }
     }
 
@@ -439,9 +453,8 @@ impl Writer {
 
 impl Progress {
     /// Counts a valid sample, unless it is the first of another block.
-    #[inline]
     fn count(&mut self, admitted: Result<(), DropReason>, mode: Mode, gate: &Gate) -> Result<(), Halt> {
-        if self.samples_limit > 0 && self.counts.samples == self.samples_limit {
+        if self.counts.samples == self.samples_limit {
             let fault = Fault::Limit { limit: Limit::Samples, value: self.samples_limit };
             return Err(Halt::Fault(fault.at(0)));
         }
@@ -452,6 +465,7 @@ impl Progress {
                 } else {
                     Block::Undeclared(gate.name().to_vec())
                 };
+                self.passing = gate.is_open();
                 return Err(Halt::Boundary);
             }
             Ok(()) if !self.is_in_block(gate) => return Err(Halt::Boundary),
@@ -465,7 +479,6 @@ impl Progress {
     }
 
     /// Whether samples at the gate belong to the block.
-    #[inline]
     fn is_in_block(&self, gate: &Gate) -> bool {
         match &self.block {
             Block::None => false,

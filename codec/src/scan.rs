@@ -50,85 +50,68 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     common + tail.take_while(|(x, y)| x == y).count()
 }
 
-/// The bytes from one position on where a label is expected, classified: bit i stands for byte i.
-pub(crate) struct LabelWindow {
-    /// Label name bytes, of the first sixteen.
-    names: u32,
-    /// Quotes and what [`string_stop`] stops at besides, of thirty-two.
-    stops: u32,
-    /// The first sixteen bytes, little endian.
-    bytes: u128,
+/// Up to sixteen bytes of text, for comparing short texts without calling `memcmp`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Short {
+    /// Zero behind the text.
+    bytes: [u8; LANES],
+    /// A bit for each byte of it.
+    mask: u32,
 }
 
-impl LabelWindow {
-    /// Bytes looked at.
-    pub(crate) const BYTES: usize = 2 * LANES;
-    /// A name of this length may go on behind the window's first part.
-    pub(crate) const NAME: usize = LANES;
-
-    /// `None` within thirty-two bytes of the buffer's end, where the caller takes its slow way.
-    #[inline]
-    pub(crate) fn read(buf: &[u8], at: usize) -> Option<Self> {
-        let window = buf.get(at..)?.first_chunk::<{ Self::BYTES }>()?;
-        let (low, high) = (window.first_chunk::<LANES>()?, window.last_chunk::<LANES>()?);
-        let (v, w) = (u8x16::new(*low), u8x16::new(*high));
-        Some(Self {
-            names: label_name_bytes(v).to_bitmask(),
-            stops: (quotes(v) | string_oddities(v)).to_bitmask() & ALL
-                | (quotes(w) | string_oddities(w)).to_bitmask() << LANES,
-            bytes: u128::from_le_bytes(*low),
-        })
-    }
-
-    /// Length of the label name at the window's start, up to [`NAME`](Self::NAME).
-    #[inline]
-    pub(crate) fn name_len(&self) -> usize {
-        (!self.names).trailing_zeros().min(LANES as u32) as usize
-    }
-
-    /// Offsets of the first two stops; [`BYTES`](Self::BYTES) where there is none.
-    #[inline]
-    pub(crate) fn first_two_stops(&self) -> (usize, usize) {
-        let rest = self.stops & self.stops.wrapping_sub(1);
-        (self.stops.trailing_zeros() as usize, rest.trailing_zeros() as usize)
-    }
-
-    /// The first `len` bytes as a number: two names shorter than sixteen bytes are equal if and only
-    /// if their keys are, since a name holds no NUL.
-    #[inline]
-    pub(crate) fn key(&self, len: usize) -> LabelKey {
-        LabelKey::from_bytes(self.bytes, len)
-    }
-}
-
-/// A label name packed into a number, for comparing names without calling `memcmp`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LabelKey(u64, u64);
-
-impl LabelKey {
-    pub(crate) fn of(name: &[u8]) -> Self {
+impl Short {
+    /// The first bytes of `text`, at most sixteen.
+    pub(crate) fn of(text: &[u8]) -> Self {
         let mut bytes = [0; LANES];
-        let len = name.len().min(LANES);
-        bytes[..len].copy_from_slice(&name[..len]);
-        Self::from_bytes(u128::from_le_bytes(bytes), len)
+        let len = text.len().min(LANES);
+        bytes[..len].copy_from_slice(&text[..len]);
+        Self { bytes, mask: !(u32::MAX << len) }
     }
 
-    /// The key of `__name__`.
-    pub(crate) const fn reserved() -> Self {
-        Self(u64::from_le_bytes(*b"__name__"), 0)
-    }
-
+    /// The `len` bytes at `at`, at most sixteen; `None` where the buffer has fewer than sixteen left.
     #[inline]
-    fn from_bytes(bytes: u128, len: usize) -> Self {
-        let (low, high) = (bytes as u64, (bytes >> 64) as u64);
-        let keep = |n: usize| if n >= 8 { u64::MAX } else { (1 << (8 * n)) - 1 };
-        Self(low & keep(len), high & keep(len.saturating_sub(8)))
+    pub(crate) fn read(buf: &[u8], at: usize, len: usize) -> Option<Self> {
+        /// Row n keeps n bytes.
+        const KEEP: [[u8; LANES]; LANES + 1] = {
+            let mut keep = [[0; LANES]; LANES + 1];
+            let mut n = 0;
+            while n <= LANES {
+                let mut i = 0;
+                while i < n {
+                    keep[n][i] = 0xff;
+                    i += 1;
+                }
+                n += 1;
+            }
+            keep
+        };
+        let block = buf.get(at..)?.first_chunk::<LANES>()?;
+        let len = len.min(LANES);
+        let kept = u8x16::new(*block) & u8x16::new(KEEP[len]);
+        Some(Self { bytes: kept.to_array(), mask: !(u32::MAX << len) })
     }
 
-    /// Whether equal keys mean equal names: true below sixteen bytes.
+    /// Whether the buffer has this text at `at`. May be false within sixteen bytes of the buffer's end.
     #[inline]
-    pub(crate) fn is_whole_name(self) -> bool {
-        self.1 >> 56 == 0
+    pub(crate) fn is_at(&self, buf: &[u8], at: usize) -> bool {
+        let Some(block) = buf.get(at..).and_then(<[u8]>::first_chunk::<LANES>) else { return false };
+        let equal = u8x16::new(*block).simd_eq(u8x16::new(self.bytes)).to_bitmask();
+        !equal & self.mask == 0
+    }
+
+    /// A number that is mostly different for different texts; the high bits are the better ones.
+    #[inline]
+    pub(crate) fn hash(&self) -> u64 {
+        let bytes = u128::from_le_bytes(self.bytes);
+        (bytes as u64 ^ ((bytes >> 64) as u64).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// Equal for equal texts; for texts past sixteen bytes perhaps also for others.
+impl PartialEq for Short {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
     }
 }
 
@@ -236,15 +219,18 @@ mod tests {
     }
 
     #[test]
-    fn keys_tell_names_apart() {
-        let names: Vec<Vec<u8>> = (0..20).map(|n| vec![b'a'; n]).collect();
-        for a in &names {
-            for b in &names {
-                let (ka, kb) = (LabelKey::of(a), LabelKey::of(b));
-                if ka.is_whole_name() {
-                    assert_eq!(ka == kb, a == b);
-                }
+    fn short_texts_are_compared_whole() {
+        let buf = [[b'a'; 18].as_slice(), &[b'.'; 20]].concat();
+        for len in 0..=16 {
+            let short = Short::of(&buf[..len]);
+            assert_eq!(Short::read(&buf, 0, len), Some(short));
+            for at in 0..18 {
+                assert_eq!(short.is_at(&buf, at), buf[at..].starts_with(&buf[..len]), "{len} at {at}");
+            }
+            for other in 0..=16 {
+                assert_eq!(short == Short::of(&buf[..other]), len == other);
             }
         }
+        assert_eq!(Short::read(&buf, 23, 4), None);
     }
 }

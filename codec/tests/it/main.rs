@@ -6,4 +6,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod corpus;
+mod grammar;
+mod labels;
+mod limits;
+mod merge;
 mod model;
+mod openmetrics;
