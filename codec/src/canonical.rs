@@ -23,7 +23,7 @@ use crate::error::LineFault;
 use crate::labels::TargetLabels;
 use crate::rules::Labels;
 use crate::sample::check_utf8;
-use crate::scan::{self, Short};
+use crate::scan::{self, Quotes, Short};
 use crate::{number, text};
 
 /// Reads canonical lines of one buffer, in order.
@@ -37,7 +37,9 @@ pub(crate) struct Reader {
     last: Option<Place>,
     /// Label values known to be floats, each in the place its hash says. The same bounds come again with
     /// every series of a histogram.
-    floats: [Short; 64],
+    floats: [Short; FLOATS],
+    /// Names known to be valid and not injected, each in its place.
+    names: [NameKey; NAMES],
     /// `__name__`
     reserved: NameKey,
 }
@@ -66,11 +68,13 @@ struct CanonicalLabel {
 pub(crate) struct NameKey(Short);
 
 impl NameKey {
-    /// A key of this many bytes is the whole of `name="`; longer ones are not told apart by their keys.
-    const BYTES: u32 = 16;
-
     pub(crate) fn of(name: &[u8]) -> Self {
         Self(Short::of(&[name, b"=\""].concat()))
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        (self.0.hash() >> (u64::BITS - NAMES.ilog2())) as usize
     }
 
 }
@@ -78,15 +82,15 @@ impl NameKey {
 /// Knows quickly which names have not been seen: 256 bits, one for each name, so that a dozen names make
 /// a false alarm rare.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NameFilter([u64; 4]);
+struct NameFilter([u64; 4]);
 
 impl NameFilter {
     /// Adds a name; whether it may have been there before.
     #[inline]
-    pub(crate) fn add(&mut self, key: NameKey) -> bool {
-        let hash = key.0.hash() >> 56;
-        let word = &mut self.0[(hash >> 6) as usize & 3];
-        let bit = 1 << (hash & 63);
+    fn add(&mut self, key: NameKey) -> bool {
+        let hash = key.0.hash();
+        let word = &mut self.0[(hash >> 62) as usize];
+        let bit = 1 << (hash >> 56 & 63);
         let seen = *word & bit != 0;
         *word |= bit;
         seen
@@ -108,6 +112,12 @@ pub(crate) struct Line {
 /// More labels than this are left to the slow way, whose comparison of names grows more slowly.
 const MOST_LABELS: usize = 32;
 
+/// The kube-apiserver has about a hundred different bounds. A table that is too small costs time, not more.
+const FLOATS: usize = 256;
+
+/// And half as many label names.
+const NAMES: usize = 512;
+
 impl Default for Reader {
     fn default() -> Self {
         let nothing = CanonicalLabel { key: NameKey::of(b""), start: 0, value: 0, value_end: 0 };
@@ -116,7 +126,9 @@ impl Default for Reader {
             count: 0,
             last: None,
             // Any float will do for the places not in use.
-            floats: [Short::of(b"0"); 64],
+            floats: [Short::of(b"0"); FLOATS],
+            // What no line has where a name is expected.
+            names: [NameKey::of(b"\n"); NAMES],
             reserved: NameKey::of(b"__name__"),
         }
     }
@@ -192,52 +204,53 @@ impl Reader {
         // first that is not, `filter` knows the names so far.
         let mut repeating = true;
         let mut filter = NameFilter::default();
+        let mut quotes = Quotes::new(line, at);
         loop {
-            let label = self.labels.get(place)?;
-            let value;
-            let len = label.value - label.start;
-            if repeating && place < self.count && len <= NameKey::BYTES && label.key.0.is_at(line, at) {
-                value = at + len as usize;
-            } else {
-                value = read_name(line, at)?;
-                let key = NameKey(Short::read(line, at, value - at)?);
-                if repeating {
-                    repeating = false;
-                    filter = target.filter();
-                    for earlier in &self.labels[..place] {
-                        filter.add(earlier.key);
+            let open = quotes.next()?;
+            let (earlier, rest) = self.labels.split_at_mut_checked(place)?;
+            let label = rest.first_mut()?;
+            if !(repeating && place < self.count && label.key.0.is_at(line, at)) {
+                let key = NameKey(Short::read(line, at, (open + 1).checked_sub(at)?)?);
+                let known = &mut self.names[key.place()];
+                if *known != key {
+                    let name = Short::read_label_name(line, at, open)?;
+                    if key == self.reserved || target.iter().any(|injected| injected.key == key) {
+                        return None;
+                    }
+                    if name.is_whole() {
+                        *known = key;
                     }
                 }
-                if filter.add(key) && self.clashes(place, key, target) {
+                if repeating {
+                    repeating = false;
+                    for label in &*earlier {
+                        filter.add(label.key);
+                    }
+                }
+                if filter.add(key) && earlier.iter().any(|label| label.key == key) {
                     return None;
                 }
-                self.labels[place].key = key;
+                label.key = key;
             }
-            let mut value_end = scan::string_stop(line, value);
-            if line[value_end] != b'"' {
-                value_end = read_odd_string(line, value)?;
-            }
-            let label = &mut self.labels[place];
-            (label.start, label.value, label.value_end) = (at as u32, value as u32, value_end as u32);
+            let close = match quotes.next() {
+                Some(close) => close,
+                None => {
+                    let close = read_odd_string(line, open + 1)?;
+                    quotes = Quotes::new(line, close + 1);
+                    close
+                }
+            };
+            (label.start, label.value, label.value_end) = (at as u32, open as u32 + 1, close as u32);
             place += 1;
-            match line[value_end + 1] {
-                b',' => at = value_end + 2,
+            match line[close + 1] {
+                b',' => at = close + 2,
                 b'}' => {
                     self.count = place;
-                    return Some(value_end + 2);
+                    return Some(close + 2);
                 }
                 _ => return None,
             }
         }
-    }
-
-    /// Whether the name is that of an earlier label, of an injected one or `__name__`. Keys of long names
-    /// may be equal though the names differ; then the slow way decides.
-    #[cold]
-    fn clashes(&self, place: usize, key: NameKey, target: &TargetLabels) -> bool {
-        key == self.reserved
-            || self.labels[..place].iter().any(|earlier| earlier.key == key)
-            || target.iter().any(|injected| injected.key == key)
     }
 
     /// Whether the last line's label of this name, if it has one, is a float.
@@ -248,10 +261,10 @@ impl Reader {
         };
         let (start, end) = (label.value as usize, label.value_end as usize);
         let is_float = || number::check_float(&line[start..end]).is_ok();
-        let Some(value) = Short::read(line, start, end - start).filter(|_| end - start <= 16) else {
+        let Some(value) = Short::read(line, start, end - start).filter(Short::is_whole) else {
             return is_float();
         };
-        let slot = &mut self.floats[(value.hash() >> 58) as usize];
+        let slot = &mut self.floats[(value.hash() >> (u64::BITS - FLOATS.ilog2())) as usize];
         if *slot != value {
             if !is_float() {
                 return false;
@@ -265,16 +278,6 @@ impl Reader {
     pub(crate) fn labels<'a>(&'a self, line: &'a [u8], target: &'a TargetLabels) -> CanonicalLabels<'a> {
         CanonicalLabels { line, labels: &self.labels[..self.count], target }
     }
-}
-
-/// Reads `name="`; the offset behind it.
-#[inline]
-fn read_name(line: &[u8], at: usize) -> Option<usize> {
-    let end = scan::label_name_end(line, at);
-    if end == at || line[at].is_ascii_digit() || *line[end..].first_chunk::<2>()? != *b"=\"" {
-        return None;
-    }
-    Some(end + 2)
 }
 
 /// The end of a string that holds an escape or a non-ASCII byte, if it needs no repair.

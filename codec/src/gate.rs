@@ -1,6 +1,6 @@
 //! What becomes of the samples of one name.
 //!
-//! Everything that depends on the name alone is decided when the name changes, and kept for the samples that
+//! Everything that depends on the name alone is decided when the name first comes up, and kept for the samples that
 //! follow: family, rules, reserved names, and the text up to the end of the injected labels.
 
 use std::sync::Arc;
@@ -12,11 +12,23 @@ use crate::labels::TargetLabels;
 use crate::rules::{Checker, Labels, Rules, Verdict};
 use crate::synthetic;
 
-/// The decision for one name.
+/// The decisions for the last few names.
 #[derive(Debug)]
 pub(crate) struct Gate {
     rules: Arc<Rules>,
     names: Names,
+    /// A histogram goes round `_bucket`, `_sum` and `_count` with each of its series, so the last decision
+    /// alone would be made again three times a series.
+    decisions: [Decision; 4],
+    /// The one for the name at hand.
+    current: usize,
+    /// The one to be replaced next.
+    oldest: usize,
+}
+
+/// The decision for one name.
+#[derive(Debug)]
+struct Decision {
     /// The name, unescaped; meaningless unless `valid`.
     name: Vec<u8>,
     valid: bool,
@@ -49,9 +61,87 @@ pub enum DropReason {
 
 impl Gate {
     pub(crate) fn new(rules: Arc<Rules>, names: Names) -> Self {
+        Self { rules, names, decisions: std::array::from_fn(|_| Decision::default()), current: 0, oldest: 0 }
+    }
+
+    /// To be called when the declared family changes.
+    pub(crate) fn forget(&mut self) {
+        for decision in &mut self.decisions {
+            decision.valid = false;
+        }
+    }
+
+    /// Whether there is a name at hand.
+    #[inline]
+    pub(crate) fn is_valid(&self) -> bool {
+        self.decisions[self.current].valid
+    }
+
+    /// Turns to `name` (unescaped); whether it is another than before.
+    pub(crate) fn turn_to(&mut self, name: &[u8], family: &Metadata, target: &TargetLabels) -> bool {
+        if self.decisions[self.current].is_for(name) {
+            return false;
+        }
+        self.current = match self.decisions.iter().position(|decision| decision.is_for(name)) {
+            Some(known) => known,
+            None => {
+                let replaced = self.oldest;
+                self.oldest = (replaced + 1) % self.decisions.len();
+                self.decisions[replaced].set(name, &self.rules, family, target);
+                replaced
+            }
+        };
+        true
+    }
+
+    /// Decides one sample of the current name. `unreadable`: one of its names is outside the legacy set.
+    #[inline]
+    pub(crate) fn admits(&mut self, unreadable: bool, labels: &impl Labels) -> Result<(), DropReason> {
+        if unreadable && self.names == Names::Legacy {
+            return Err(DropReason::Name);
+        }
+        let Decision { fate, checker, name, .. } = &mut self.decisions[self.current];
+        match fate {
+            NameFate::Rules(Verdict::Keep) => Ok(()),
+            NameFate::Rules(Verdict::Drop) => Err(DropReason::Rule),
+            NameFate::Rules(Verdict::Check(rules)) => {
+                if checker.passes(&self.rules, rules, name, labels) { Ok(()) } else { Err(DropReason::Rule) }
+            }
+            NameFate::Dropped(reason) => Err(*reason),
+        }
+    }
+
+    /// Whether every sample of the current name is admitted that the scraper can read.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.decisions[self.current].fate, NameFate::Rules(Verdict::Keep))
+    }
+
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.decisions[self.current].name
+    }
+
+    pub(crate) fn is_declared(&self) -> bool {
+        self.decisions[self.current].declared
+    }
+
+    pub(crate) fn bound(&self) -> Option<&'static [u8]> {
+        self.decisions[self.current].bound.map(|(label, _)| label)
+    }
+
+    #[inline]
+    pub(crate) fn bound_key(&self) -> Option<NameKey> {
+        self.decisions[self.current].bound.map(|(_, key)| key)
+    }
+
+    #[inline]
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.decisions[self.current].head
+    }
+}
+
+impl Default for Decision {
+    fn default() -> Self {
         Self {
-            rules,
-            names,
             name: Vec::new(),
             valid: false,
             fate: NameFate::Dropped(DropReason::Name),
@@ -61,25 +151,15 @@ impl Gate {
             head: Vec::new(),
         }
     }
+}
 
-    /// To be called when the declared family changes.
-    pub(crate) fn forget(&mut self) {
-        self.valid = false;
-    }
-
-    /// Whether the gate stands at `name` already.
+impl Decision {
     #[inline]
-    pub(crate) fn is_at(&self, name: &[u8]) -> bool {
+    fn is_for(&self, name: &[u8]) -> bool {
         self.valid && self.name == name
     }
 
-    #[inline]
-    pub(crate) fn is_valid(&self) -> bool {
-        self.valid
-    }
-
-    /// Decides for `name` (unescaped).
-    pub(crate) fn set(&mut self, name: &[u8], family: &Metadata, target: &TargetLabels) {
+    fn set(&mut self, name: &[u8], rules: &Rules, family: &Metadata, target: &TargetLabels) {
         self.name.clear();
         self.name.extend_from_slice(name);
         self.valid = true;
@@ -88,11 +168,8 @@ impl Gate {
         self.bound = bound.map(|label| (label, NameKey::of(label)));
         // A member of a pod's own `up` histogram would bring that family's metadata along.
         let reserved = synthetic::is_reserved(name) || self.declared && synthetic::is_reserved(family.name());
-        self.fate = if reserved {
-            NameFate::Dropped(DropReason::Reserved)
-        } else {
-            NameFate::Rules(self.rules.judge(name))
-        };
+        self.fate =
+            if reserved { NameFate::Dropped(DropReason::Reserved) } else { NameFate::Rules(rules.judge(name)) };
         self.checker.forget();
         self.head.clear();
         self.head.extend_from_slice(name);
@@ -101,48 +178,5 @@ impl Gate {
         if !target.text().is_empty() {
             self.head.push(b',');
         }
-    }
-
-    /// Decides one sample of the current name. `unreadable`: one of its names is outside the legacy set.
-    #[inline]
-    pub(crate) fn admits(&mut self, unreadable: bool, labels: &impl Labels) -> Result<(), DropReason> {
-        if unreadable && self.names == Names::Legacy {
-            return Err(DropReason::Name);
-        }
-        match &self.fate {
-            NameFate::Rules(Verdict::Keep) => Ok(()),
-            NameFate::Rules(Verdict::Drop) => Err(DropReason::Rule),
-            NameFate::Rules(Verdict::Check(rules)) => {
-                let passes = self.checker.passes(&self.rules, rules, &self.name, labels);
-                if passes { Ok(()) } else { Err(DropReason::Rule) }
-            }
-            NameFate::Dropped(reason) => Err(*reason),
-        }
-    }
-
-    /// Whether every sample of the current name is admitted that the scraper can read.
-    pub(crate) fn is_open(&self) -> bool {
-        matches!(self.fate, NameFate::Rules(Verdict::Keep))
-    }
-
-    pub(crate) fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    pub(crate) fn is_declared(&self) -> bool {
-        self.declared
-    }
-
-    pub(crate) fn bound(&self) -> Option<&'static [u8]> {
-        self.bound.map(|(label, _)| label)
-    }
-
-    #[inline]
-    pub(crate) fn bound_key(&self) -> Option<NameKey> {
-        self.bound.map(|(_, key)| key)
-    }
-
-    pub(crate) fn head(&self) -> &[u8] {
-        &self.head
     }
 }

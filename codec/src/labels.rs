@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::canonical::{NameFilter, NameKey};
+use crate::canonical::NameKey;
 use crate::sample::is_legacy_label_name;
 use crate::text;
 
@@ -29,8 +29,6 @@ pub struct TargetLabels {
     labels: Vec<TargetLabel>,
     /// `pod="…",namespace="…",…`: what is copied into every sample.
     text: Vec<u8>,
-    /// Knows their names and `__name__`, none of which a sample can have without more ado.
-    filter: NameFilter,
 }
 
 #[derive(Clone, Debug)]
@@ -77,8 +75,7 @@ impl TargetLabels {
 
     /// Any labels, in the order given; at least one is expected of a caller who wants to tell pods apart.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, LabelError> {
-        let mut target = Self { labels: Vec::new(), text: Vec::new(), filter: NameFilter::default() };
-        target.filter.add(NameKey::of(b"__name__"));
+        let mut target = Self { labels: Vec::new(), text: Vec::new() };
         for (name, value) in pairs {
             if !is_legacy_label_name(name.as_bytes()) {
                 return Err(LabelError::Name(name.into()));
@@ -98,7 +95,6 @@ impl TargetLabels {
             }
             let label = TargetLabel { name: name.into(), value: value.into(), key: NameKey::of(name.as_bytes()) };
             label.write(&mut target.text);
-            target.filter.add(label.key);
             target.labels.push(label);
         }
         Ok(target)
@@ -110,10 +106,6 @@ impl TargetLabels {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &TargetLabel> {
         self.labels.iter()
-    }
-
-    pub(crate) fn filter(&self) -> NameFilter {
-        self.filter
     }
 
     /// All of them, joined by commas; empty only if there are none.

@@ -14,7 +14,7 @@ use crate::lines::{Exhausted, Lines};
 use crate::metadata::{self, Statement};
 use crate::openmetrics::{Translated, Translator};
 use crate::sample::{Sample, skip_blanks};
-use crate::{FRAME_BYTES, Format, MergeOptions, number};
+use crate::{FRAME_BYTES, Format, MergeOptions, number, text};
 
 /// A pod's stream. It is either looking for its next block ([`seek`](Self::seek)) or writing one
 /// ([`copy`](Self::copy)); both stop where bytes are missing and go on where they stopped.
@@ -428,13 +428,10 @@ impl Writer {
 
     /// `le` of a histogram and `quantile` of a summary must be floats.
     fn check_bound(&mut self, line: &[u8], sample: &Sample) -> Result<(), LineFault> {
-        let name = crate::text::unescape(sample.name.span.of(line));
-        if !self.gate.is_at(&name) {
-            self.turn_to(&name);
-        }
+        self.turn_to(&text::unescape(sample.name.span.of(line)));
         let Some(bound) = self.gate.bound() else { return Ok(()) };
         match sample.labels.iter().find(|label| label.name.span.of(line) == bound) {
-            Some(label) if number::check_float(&crate::text::unescape(label.value.of(line))).is_err() => {
+            Some(label) if number::check_float(&text::unescape(label.value.of(line))).is_err() => {
                 Err(Fault::Bound.at(label.value.start()))
             }
             _ => Ok(()),
@@ -443,8 +440,7 @@ impl Writer {
 
     /// Makes the gate stand at this name.
     fn turn_to(&mut self, name: &[u8]) {
-        if !self.gate.is_at(name) {
-            self.gate.set(name, &self.family, &self.target);
+        if self.gate.turn_to(name, &self.family, &self.target) {
             self.progress.passing = self.gate.is_open() && self.progress.is_in_block(&self.gate);
         }
     }

@@ -4,10 +4,13 @@
 //! here answers "where does this run end" by turning sixteen bytes into a bit mask and counting its
 //! trailing zeros, so that a run of up to sixteen bytes costs no loop and no mispredicted branch.
 
+use std::num::NonZeroU64;
+
 use wide::u8x16;
 
 const LANES: usize = 16;
 const ALL: u32 = 0xffff;
+const BLOCK: usize = 64;
 
 /// The end of the run of metric name bytes (`[a-zA-Z0-9_:]`) that starts at `at`.
 #[inline]
@@ -21,12 +24,10 @@ pub(crate) fn label_name_end(buf: &[u8], at: usize) -> usize {
     run_end(buf, at, label_name_bytes, is_label_name_byte)
 }
 
-/// The first `"`, `\`, newline or non-ASCII byte from `at` on: where a plain run of a quoted string ends.
+/// The first `"`, `\`, control character or non-ASCII byte from `at` on: where a plain run of a quoted string ends.
 #[inline]
 pub(crate) fn string_stop(buf: &[u8], at: usize) -> usize {
-    run_end(buf, at, |v| !(quotes(v) | string_oddities(v)), |b| {
-        b != b'"' && b != b'\\' && b != b'\n' && b.is_ascii()
-    })
+    run_end(buf, at, |v| !(quotes(v) | string_oddities(v)), |b| matches!(b, b' '..0x80) && b != b'"' && b != b'\\')
 }
 
 /// The end of the run of decimal digits that starts at `at`.
@@ -38,9 +39,13 @@ pub(crate) fn digits_end(buf: &[u8], at: usize) -> usize {
 /// How many bytes `a` and `b` have in common at their beginning.
 #[inline]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let mut common = 0;
-    for (x, y) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
-        let differing = !u8x16::new(*x).simd_eq(u8x16::new(*y)).to_bitmask() & ALL;
+    let n = a.len().min(b.len());
+    let (a, b) = (&a[..n], &b[..n]);
+    // Two blocks at a time while they are equal: that is the greater part of most lines.
+    let pairs = a.as_chunks::<{ 2 * LANES }>().0.iter().zip(b.as_chunks::<{ 2 * LANES }>().0);
+    let mut common = 2 * LANES * pairs.take_while(|(x, y)| x == y).count();
+    while let (Some(x), Some(y)) = (block_at(a, common), block_at(b, common)) {
+        let differing = !x.simd_eq(y).to_bitmask() & ALL;
         if differing != 0 {
             return common + differing.trailing_zeros() as usize;
         }
@@ -50,53 +55,119 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     common + tail.take_while(|(x, y)| x == y).count()
 }
 
+#[inline(always)]
+fn block_at(buf: &[u8], at: usize) -> Option<u8x16> {
+    buf.get(at..)?.first_chunk::<LANES>().map(|block| u8x16::new(*block))
+}
+
+/// The quotes of a line, in order, as far as the text is plain: it ends before the first backslash,
+/// control character (the newline is one) or non-ASCII byte, and within sixty-four bytes of the buffer's end.
+///
+/// Where runs are read one after the other, each has to wait for the end of the one before it. Here a block's quotes are
+/// found together, and going from one to the next is a matter of clearing a bit.
+pub(crate) struct Quotes<'a> {
+    buf: &'a [u8],
+    /// Quotes of the block at `base` that are still to come.
+    bits: u64,
+    base: usize,
+    /// The text is plain to the end of this block.
+    plain: bool,
+}
+
+impl<'a> Quotes<'a> {
+    /// The quotes from `at` on.
+    #[inline]
+    pub(crate) fn new(buf: &'a [u8], at: usize) -> Self {
+        Self { buf, bits: 0, base: at.wrapping_sub(BLOCK), plain: true }
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<usize> {
+        let bits = match NonZeroU64::new(self.bits) {
+            Some(bits) => bits,
+            None => self.next_block()?,
+        };
+        self.bits = bits.get() & (bits.get() - 1);
+        Some(self.base + bits.trailing_zeros() as usize)
+    }
+
+    /// The quotes of the next block that has any.
+    #[inline]
+    fn next_block(&mut self) -> Option<NonZeroU64> {
+        while self.plain {
+            self.base = self.base.wrapping_add(BLOCK);
+            let block = self.buf.get(self.base..)?.first_chunk::<BLOCK>()?;
+            let (mut found, mut odd) = (0u64, 0u64);
+            for (part, bytes) in block.as_chunks::<LANES>().0.iter().enumerate() {
+                let v = u8x16::new(*bytes);
+                found |= u64::from(quotes(v).to_bitmask()) << (LANES * part);
+                odd |= u64::from(string_oddities(v).to_bitmask()) << (LANES * part);
+            }
+            self.plain = odd == 0;
+            // Bits below the lowest of `odd`; all if there is none.
+            found &= !odd & odd.wrapping_sub(1);
+            if let Some(found) = NonZeroU64::new(found) {
+                return Some(found);
+            }
+        }
+        None
+    }
+}
+
 /// Up to sixteen bytes of text, for comparing short texts without calling `memcmp`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Short {
     /// Zero behind the text.
     bytes: [u8; LANES],
-    /// A bit for each byte of it.
+    /// A bit for each byte of it; one more for a text that did not fit.
     mask: u32,
 }
 
 impl Short {
-    /// The first bytes of `text`, at most sixteen.
+    /// The beginning of `text`.
     pub(crate) fn of(text: &[u8]) -> Self {
         let mut bytes = [0; LANES];
         let len = text.len().min(LANES);
         bytes[..len].copy_from_slice(&text[..len]);
-        Self { bytes, mask: !(u32::MAX << len) }
+        Self { bytes, mask: first_bits(text.len()) }
     }
 
-    /// The `len` bytes at `at`, at most sixteen; `None` where the buffer has fewer than sixteen left.
+    /// The beginning of the text of `len` bytes at `at`; `None` where the buffer has fewer than sixteen left.
     #[inline]
     pub(crate) fn read(buf: &[u8], at: usize, len: usize) -> Option<Self> {
-        /// Row n keeps n bytes.
-        const KEEP: [[u8; LANES]; LANES + 1] = {
-            let mut keep = [[0; LANES]; LANES + 1];
-            let mut n = 0;
-            while n <= LANES {
-                let mut i = 0;
-                while i < n {
-                    keep[n][i] = 0xff;
-                    i += 1;
-                }
-                n += 1;
-            }
-            keep
-        };
-        let block = buf.get(at..)?.first_chunk::<LANES>()?;
-        let len = len.min(LANES);
-        let kept = u8x16::new(*block) & u8x16::new(KEEP[len]);
-        Some(Self { bytes: kept.to_array(), mask: !(u32::MAX << len) })
+        let kept = block_at(buf, at)? & u8x16::new(KEEP[len.min(LANES)]);
+        Some(Self { bytes: kept.to_array(), mask: first_bits(len) })
     }
 
-    /// Whether the buffer has this text at `at`. May be false within sixteen bytes of the buffer's end.
+    /// The label name at `at` with `="` behind it, of which the quote stands at `open`; `None` if that is not what
+    /// is there.
+    #[inline]
+    pub(crate) fn read_label_name(buf: &[u8], at: usize, open: usize) -> Option<Self> {
+        let len = open.checked_sub(at + 1)?;
+        let block = block_at(buf, at)?;
+        let first = *buf.get(at)?;
+        let bits = first_bits(len);
+        let names = label_name_bytes(block).to_bitmask();
+        let is_name = !names & bits & ALL == 0 && (bits <= ALL || label_name_end(buf, at) == open - 1);
+        if !is_name || len == 0 || first.is_ascii_digit() || buf.get(open - 1) != Some(&b'=') {
+            return None;
+        }
+        let kept = block & u8x16::new(KEEP[(len + 2).min(LANES)]);
+        Some(Self { bytes: kept.to_array(), mask: first_bits(len + 2) })
+    }
+
+    /// Whether the buffer has this text at `at`. False for a text that did not fit, and perhaps within
+    /// sixteen bytes of the buffer's end.
     #[inline]
     pub(crate) fn is_at(&self, buf: &[u8], at: usize) -> bool {
-        let Some(block) = buf.get(at..).and_then(<[u8]>::first_chunk::<LANES>) else { return false };
-        let equal = u8x16::new(*block).simd_eq(u8x16::new(self.bytes)).to_bitmask();
-        !equal & self.mask == 0
+        let Some(block) = block_at(buf, at) else { return false };
+        !block.simd_eq(u8x16::new(self.bytes)).to_bitmask() & self.mask == 0
+    }
+
+    /// Whether all of it fitted.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.mask <= ALL
     }
 
     /// A number that is mostly different for different texts; the high bits are the better ones.
@@ -105,6 +176,27 @@ impl Short {
         let bytes = u128::from_le_bytes(self.bytes);
         (bytes as u64 ^ ((bytes >> 64) as u64).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
+}
+
+/// Row n keeps n bytes.
+const KEEP: [[u8; LANES]; LANES + 1] = {
+    let mut keep = [[0; LANES]; LANES + 1];
+    let mut n = 0;
+    while n <= LANES {
+        let mut i = 0;
+        while i < n {
+            keep[n][i] = 0xff;
+            i += 1;
+        }
+        n += 1;
+    }
+    keep
+};
+
+/// A bit for each of `len` bytes, and no more than one that no byte has.
+#[inline]
+fn first_bits(len: usize) -> u32 {
+    !(u32::MAX << len.min(LANES + 1))
 }
 
 /// Equal for equal texts; for texts past sixteen bytes perhaps also for others.
@@ -131,8 +223,8 @@ fn run_end(
     in_run_byte: impl Fn(u8) -> bool,
 ) -> usize {
     let mut at = at;
-    while let Some(block) = buf.get(at..).and_then(<[u8]>::first_chunk::<LANES>) {
-        let outside = !in_run(u8x16::new(*block)).to_bitmask() & ALL;
+    while let Some(block) = block_at(buf, at) {
+        let outside = !in_run(block).to_bitmask() & ALL;
         if outside != 0 {
             return at + outside.trailing_zeros() as usize;
         }
@@ -156,11 +248,10 @@ fn quotes(v: u8x16) -> u8x16 {
     v.simd_eq(u8x16::splat(b'"'))
 }
 
+/// Backslashes, control characters and whatever is not ASCII.
 #[inline(always)]
 fn string_oddities(v: u8x16) -> u8x16 {
-    v.simd_eq(u8x16::splat(b'\\'))
-        | v.simd_eq(u8x16::splat(b'\n'))
-        | v.max(u8x16::splat(0x80)).simd_eq(v)
+    v.simd_eq(u8x16::splat(b'\\')) | !in_range(v, b' ', 0x60)
 }
 
 #[inline(always)]
@@ -180,7 +271,7 @@ mod tests {
         let runs: [Run; 4] = [
             (metric_name_end, is_metric_name_byte, b'a'),
             (label_name_end, is_label_name_byte, b'a'),
-            (string_stop, |b| !matches!(b, b'"' | b'\\' | b'\n') && b < 0x80, b'x'),
+            (string_stop, |b| (0x20..0x80).contains(&b) && !matches!(b, b'"' | b'\\'), b'x'),
             (digits_end, |b| b.is_ascii_digit(), b'7'),
         ];
         for (run, inside, filler) in runs {

@@ -76,8 +76,11 @@ fn lines_and_their_limits() {
     let line = Settings { line_bytes: 8, ..settings() };
     let too_long = Fault::Limit { limit: Limit::LineBytes, value: 8 };
     accepted(&line, &[(b"foo 1234\nfoo 5678", "foo 1234\nfoo 5678\n")]);
-    let rows: &[(&[u8], Fault, u64, u64)] =
-        &[(b"foo 12345", too_long, 1, 0), (b"\r\xff{\"not even a line", too_long, 1, 0), (b"# a comment", too_long, 1, 0)];
+    let rows: &[(&[u8], Fault, u64, u64)] = &[
+        (b"foo 12345", too_long, 1, 0),
+        (b"\r\xff{\"not even a line", too_long, 1, 0),
+        (b"# a comment", too_long, 1, 0),
+    ];
     refused(&line, rows);
 
     let body = Settings { body_bytes: 11, ..settings() };
@@ -115,10 +118,7 @@ fn metadata() {
         (b"# TYPE x histogram\nx_sum 1", "# TYPE x histogram\nx_sum 1\n"),
         (b"# TYPE x summary\nx_sum 1", "# TYPE x summary\nx_sum 1\n"),
         (b"#  TYPE\t\tx\tuntyped\nx 1", "# TYPE x untyped\nx 1\n"),
-        (
-            b"# HELP x a\n# TYPE x gauge\n# HELP x b\n# TYPE x counter\nx 1",
-            "# HELP x b\n# TYPE x counter\nx 1\n",
-        ),
+        (b"# HELP x a\n# TYPE x gauge\n# HELP x b\n# TYPE x counter\nx 1", "# HELP x b\n# TYPE x counter\nx 1\n"),
         (b"# HELP x a\n# HELP x\n# TYPE x gauge\nx 1", "# TYPE x gauge\nx 1\n"),
         (b"# HELP x a\n# TYPE x gauge\ny 1\n# TYPE z gauge\n", "y 1\n"),
         (b"# TYPE d gauge\nd 1\ny 1\n", "y 1\n"),
@@ -238,6 +238,16 @@ fn samples_refused() {
     refused(&settings(), rows);
 }
 
+/// Many labels are compared in another way than few; the error is the same.
+#[test]
+fn of_many_labels_the_first_that_repeats_is_named() {
+    for others in [0, 50] {
+        let others: Vec<String> = (0..others).map(|number| format!("l{number}=\"\"")).collect();
+        let line = format!("foo{{z=\"\",z=\"\",a=\"\",a=\"\",{}}} 1", others.join(","));
+        refused(&settings(), &[(line.as_bytes(), Fault::DuplicateLabel, 1, 9)]);
+    }
+}
+
 #[test]
 fn names() {
     let utf8 = Settings { utf8: true, ..settings() };
@@ -278,10 +288,10 @@ fn names() {
 
 #[test]
 fn what_is_written() {
-    let settings = Settings { utf8: true, ..settings() };
+    type Labels<'a> = &'a [(&'a str, &'a str)];
     let one = [("pod", "p-0")];
     let two = [("pod", "p-0"), ("namespace", "ns")];
-    let rows: &[(&[(&str, &str)], bool, &str, &str)] = &[
+    let rows: &[(Labels<'_>, bool, &str, &str)] = &[
         (&one, false, "foo{ b=\"1\" , a=\"2\" }\t1.50  7", "foo{pod=\"p-0\",b=\"1\",a=\"2\"} 1.50 7\n"),
         (&one, false, "foo{} 1\nfoo 2", "foo{pod=\"p-0\"} 1\nfoo{pod=\"p-0\"} 2\n"),
         (&one, false, "{a=\"b\",\"my.metric\"} 1", "{\"my.metric\",pod=\"p-0\",a=\"b\"} 1\n"),
@@ -302,7 +312,7 @@ fn what_is_written() {
         ),
     ];
     for (labels, honor_labels, body, expected) in rows {
-        let settings = Settings { honor_labels: *honor_labels, ..settings.clone() };
+        let settings = Settings { utf8: true, honor_labels: *honor_labels, ..settings() };
         for chunking in [Chunking::Whole, Chunking::Every(1)] {
             let output = assert_like_model(&[pod_with(labels, *body)], &settings, &chunking);
             assert!(output.starts_with(expected.as_bytes()), "{body}: {}", output.escape_ascii());
