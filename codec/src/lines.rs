@@ -16,6 +16,8 @@ pub(crate) struct Lines {
     /// whole line with its newline; never longer than the line limit and one.
     carry: Vec<u8>,
     carry_complete: bool,
+    /// The carried line got its newline from us.
+    newline_added: bool,
     /// The frame in hand; what is before `start` has been consumed.
     frame: Bytes,
     start: usize,
@@ -56,6 +58,7 @@ impl Lines {
         Self {
             carry: Vec::new(),
             carry_complete: false,
+            newline_added: false,
             frame: Bytes::new(),
             start: 0,
             complete: 0,
@@ -132,6 +135,7 @@ impl Lines {
         self.line_number += count;
         if self.carry_complete {
             if bytes > 0 {
+                self.offset -= u64::from(self.newline_added);
                 self.carry.clear();
                 self.carry_complete = false;
             }
@@ -159,6 +163,7 @@ impl Lines {
             Feed::Ended => {
                 self.carry.push(b'\n');
                 self.carry_complete = true;
+                self.newline_added = true;
                 None
             }
             Feed::Cut => Some(Exhausted::Failed(Fault::Abandoned)),
@@ -230,7 +235,7 @@ mod tests {
             let expected: [&[u8]; 6] = [b"a 1\n", b"\n", b"bb 22\n", b"ccc 333\n", b"# x\n", b"last\n"];
             assert_eq!(lines, expected, "chunks of {chunk}");
             assert_eq!((end, number), (Exhausted::Ended, 7));
-            assert_eq!(offset, body.len() as u64 + 1);
+            assert_eq!(offset, body.len() as u64);
         }
     }
 

@@ -36,7 +36,8 @@ pub(crate) fn read(line: &[u8]) -> Result<Statement<'_>, LineFault> {
         let blank = rest.iter().all(|b| matches!(b, b' ' | b'\t'));
         Ok(Statement::Help { name, text: if blank { &[] } else { rest } })
     } else {
-        let kind = MetricType::from_keyword(rest).ok_or(Fault::TypeKeyword.at(end))?;
+        let column = (end + 1).min(line.len() - 1);
+        let kind = MetricType::from_keyword(rest).ok_or(Fault::TypeKeyword.at(column))?;
         Ok(Statement::Type { name, kind })
     }
 }

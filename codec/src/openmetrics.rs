@@ -6,8 +6,8 @@
 use crate::error::{Fault, LineFault, OpenMetricsFault};
 use crate::family::{DeclaredType, Metadata, MetricType};
 use crate::metadata::read_name;
-use crate::number;
 use crate::sample::{Sample, Token, check_utf8};
+use crate::{number, text};
 
 /// Translates one pod's body.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Translator {
             return Err(Fault::OpenMetrics(OpenMetricsFault::Spacing).at(blank));
         }
         let (value, at) = read_token(line, at)?;
-        number::check_float(value).map_err(|fault| fault.at(at))?;
+        number::check_float(value).map_err(|fault| fault.at(at - value.len()))?;
         text.extend_from_slice(&line[..at - value.len()]);
         text.extend_from_slice(value);
         let mut at = at;
@@ -126,7 +126,8 @@ fn read_metadata(line: &[u8], family: &mut Metadata) -> Result<Translated, LineF
     let changed = match statement {
         b"HELP " => {
             check_utf8(rest).map_err(|fault| LineFault { column: end + 1 + fault.column, ..fault })?;
-            family.declare_help(&name, rest)
+            // Escaped quotes are OpenMetrics' own; to text 0.0.4 they are two characters.
+            family.declare_help(&name, &text::unescape_quotes(rest))
         }
         b"TYPE " => {
             let kind = declared_type(&name, rest)

@@ -189,7 +189,10 @@ pub(crate) fn read_string(line: &[u8], at: usize) -> Result<Span, LineFault> {
         stop = scan::string_stop(line, stop);
         match line[stop] {
             b'"' => break,
-            b'\\' if line[stop + 1] != b'\n' => stop += 2,
+            b'\\' if line[stop + 1] != b'\n' => {
+                ascii &= line[stop + 1].is_ascii();
+                stop += 2;
+            }
             b'\\' | b'\n' => return Err(Fault::UnterminatedString.at(at)),
             _ => {
                 ascii = false;
@@ -234,15 +237,16 @@ fn check_unique(line: &[u8], labels: &[Label]) -> Result<(), LineFault> {
     if labels.len() <= FEW {
         for (i, label) in labels.iter().enumerate() {
             if labels[..i].iter().any(|earlier| same_name(line, earlier.name, label.name)) {
-                return Err(Fault::DuplicateLabel.at(label.name.span.start as usize));
+                return Err(Fault::DuplicateLabel.at(label.name.span.start()));
             }
         }
         return Ok(());
     }
     let mut sorted: Vec<&Label> = labels.iter().collect();
     sorted.sort_by(|a, b| name(a).cmp(&name(b)).then(a.name.span.start.cmp(&b.name.span.start)));
-    match sorted.windows(2).find(|pair| same_name(line, pair[0].name, pair[1].name)) {
-        Some(pair) => Err(Fault::DuplicateLabel.at(pair[1].name.span.start as usize)),
+    let repeated = sorted.windows(2).filter(|pair| same_name(line, pair[0].name, pair[1].name));
+    match repeated.map(|pair| pair[1].name.span.start()).min() {
+        Some(first) => Err(Fault::DuplicateLabel.at(first)),
         None => Ok(()),
     }
 }

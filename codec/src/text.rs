@@ -25,6 +25,21 @@ pub(crate) fn unescape(raw: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
+/// `raw` with only its escaped quotes replaced.
+pub(crate) fn unescape_quotes(raw: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(backslash) = memchr(b'\\', rest) {
+        let (plain, escape) = rest.split_at(backslash);
+        text.extend_from_slice(plain);
+        let kept = escape.get(..2).unwrap_or(escape);
+        text.extend_from_slice(if kept == b"\\\"" { b"\"" } else { kept });
+        rest = &escape[kept.len()..];
+    }
+    text.extend_from_slice(rest);
+    text
+}
+
 /// Appends `value` as the inside of a quoted string.
 pub(crate) fn escape_into(out: &mut Vec<u8>, value: &[u8]) {
     for &byte in value {
