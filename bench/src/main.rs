@@ -1,33 +1,50 @@
-//! scratch
-#![allow(clippy::all,clippy::pedantic,clippy::unwrap_used,clippy::panic)]
-use bytes::Bytes;
-use sluice_codec::*;
-use std::io::Read;
-use std::time::Instant;
-fn corpus(name:&str)->Vec<u8>{ let mut v=Vec::new(); flate2::read::GzDecoder::new(std::fs::File::open(format!("codec/tests/corpus/{name}.prom.gz")).unwrap()).read_to_end(&mut v).unwrap(); v}
-fn target(p:&str)->TargetLabels{ TargetLabels::of_pod(["pod"], PodIdentity{pod:p,namespace:"default",job:"apiserver",service:"kubernetes",endpoint:"https",instance:"10.128.0.17:6443"}).unwrap()}
-fn run(bodies:&[Bytes], frame:usize, out:&mut Vec<u8>)->usize{
-  let names=["kube-apiserver-0","kube-apiserver-1","kube-apiserver-2"];
-  let mut m=Merge::new(names[..bodies.len()].iter().map(|n|target(n)), MergeOptions::default());
-  let mut pos=vec![0usize;bodies.len()]; let mut total=0;
-  out.clear();
-  loop { match m.step(out) {
-    Step::Frame=>{total+=out.len(); out.clear();}
-    Step::Need(p)=>{ let b=&bodies[p]; if pos[p]==b.len(){m.end(p)} else {let e=(pos[p]+frame).min(b.len()); m.feed(p,b.slice(pos[p]..e)); pos[p]=e;} }
-    Step::Failed(p)=>panic!("{:?}",m.outcome(p)),
-    Step::Done=>break } }
-  total+out.len()
+//! `sluice-bench`: the codec's figures.
+//!
+//! ```text
+//! sluice-bench ratios                 wall time against memcpy and against each other, in one run
+//! sluice-bench instructions [record]  instructions under callgrind, against bench/instructions.csv
+//! sluice-bench run SCENARIO N         one scenario N times, for profilers
+//! ```
+
+use std::process::ExitCode;
+
+use sluice_bench::scenario::Scenario;
+use sluice_bench::{instructions, ratios};
+use sluice_codec::FRAME_CAPACITY;
+
+/// The exit code for a command line that makes no sense, as sysexits.h has it.
+const USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let done = match args[..] {
+        ["ratios"] => ratios::print(),
+        ["instructions"] => instructions::count(false),
+        ["instructions", "record"] => instructions::count(true),
+        ["run", name, runs] => run(name, runs),
+        _ => {
+            eprintln!("usage: sluice-bench ratios | instructions [record] | run SCENARIO N");
+            return ExitCode::from(USAGE);
+        }
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("sluice-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
-fn main(){
-  let name=std::env::args().nth(1).unwrap_or("kube-apiserver".into());
-  let n:usize=std::env::args().nth(2).map(|s|s.parse().unwrap()).unwrap_or(1);
-  let iters:usize=std::env::args().nth(3).map(|s|s.parse().unwrap()).unwrap_or(30);
-  let body=Bytes::from(if name.contains('/') {std::fs::read(&name).unwrap()} else {corpus(&name)});
-  let bodies=vec![body.clone();n];
-  let mut out=Vec::with_capacity(FRAME_CAPACITY);
-  let mut best=f64::MAX; let mut tot=0;
-  for _ in 0..iters { let t=Instant::now(); tot=run(&bodies,16384*4,&mut out); best=best.min(t.elapsed().as_secs_f64()); }
-  let mut dst=vec![0u8;body.len()]; let mut bm=f64::MAX;
-  for _ in 0..iters { let t=Instant::now(); dst.copy_from_slice(&body); std::hint::black_box(&dst); bm=bm.min(t.elapsed().as_secs_f64()); }
-  println!("{name} x{n}: {:.2} GB/s in, out {tot}, memcpy {:.2} GB/s, ratio {:.3}", (body.len()*n) as f64/best/1e9, body.len() as f64/bm/1e9, (body.len()*n) as f64/best/(body.len() as f64/bm));
+
+fn run(name: &str, runs: &str) -> std::io::Result<bool> {
+    let scenarios = Scenario::all()?;
+    let (Some(scenario), Ok(runs)) = (scenarios.iter().find(|scenario| scenario.name == name), runs.parse()) else {
+        let names: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
+        return Err(std::io::Error::other(format!("no scenario {name:?} or no number {runs:?}; there are {names:#?}")));
+    };
+    let mut out = Vec::with_capacity(FRAME_CAPACITY);
+    let failed: usize = (0..runs).map(|_: u64| scenario.run(&mut out, |_| {})).sum();
+    Ok(failed == 0)
 }

@@ -21,6 +21,7 @@ use std::borrow::Cow;
 
 use crate::error::LineFault;
 use crate::labels::TargetLabels;
+use crate::limits::Limits;
 use crate::rules::Labels;
 use crate::sample::check_utf8;
 use crate::scan::{self, Quotes, Short};
@@ -76,7 +77,6 @@ impl NameKey {
     fn place(self) -> usize {
         (self.0.hash() >> (u64::BITS - NAMES.ilog2())) as usize
     }
-
 }
 
 /// Knows quickly which names have not been seen: 256 bits, one for each name, so that a dozen names make
@@ -149,12 +149,8 @@ impl Reader {
             // The labels are those of two lines now, and nobody has compared them with each other.
             self.count = 0;
         }
-        self.last = found.map(|found| Place {
-            start,
-            end: start + found.end,
-            name_end: found.name_end,
-            braces: found.labels,
-        });
+        self.last =
+            found.map(|found| Place { start, end: start + found.end, name_end: found.name_end, braces: found.labels });
         found
     }
 
@@ -179,7 +175,7 @@ impl Reader {
         }
         if !same_name {
             name_end = scan::metric_name_end(line, 0);
-            if name_end == 0 || line[0].is_ascii_digit() {
+            if name_end == 0 || name_end > Limits::NAME_BYTES || line[0].is_ascii_digit() {
                 return None;
             }
         }
@@ -332,13 +328,10 @@ pub(crate) struct CanonicalLabels<'a> {
 impl Labels for CanonicalLabels<'_> {
     fn get(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         // From the end: `le` and `quantile` come last.
-        let own = self.labels.iter().rev().find(|label| {
-            &self.line[label.start as usize..label.value as usize - 2] == name
-        });
+        let own =
+            self.labels.iter().rev().find(|label| &self.line[label.start as usize..label.value as usize - 2] == name);
         match own {
-            Some(label) => {
-                Some(text::unescape(&self.line[label.value as usize..label.value_end as usize]))
-            }
+            Some(label) => Some(text::unescape(&self.line[label.value as usize..label.value_end as usize])),
             None => self.target.get(name).map(|label| Cow::Borrowed(label.value.as_bytes())),
         }
     }

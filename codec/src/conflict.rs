@@ -176,7 +176,11 @@ mod tests {
         let cases = [
             (r#"m{foo="1"} 0"#, vec![("foo", "2")], r#"{foo="2",exported_foo="1"}"#),
             (r#"m{foo="1"} 0"#, vec![("exported_foo", "2")], r#"{exported_foo="2",foo="1"}"#),
-            (r#"m{foo="1",exported_foo="2"} 0"#, vec![("foo", "3")], r#"{foo="3",exported_exported_foo="1",exported_foo="2"}"#),
+            (
+                r#"m{foo="1",exported_foo="2"} 0"#,
+                vec![("foo", "3")],
+                r#"{foo="3",exported_exported_foo="1",exported_foo="2"}"#,
+            ),
             (
                 r#"m{foo="1",exported_foo="3"} 0"#,
                 vec![("foo", "2"), ("exported_foo", "4")],

@@ -119,6 +119,8 @@ pub enum Limit {
     Samples,
     /// [`Limits::LABELS`](crate::Limits::LABELS).
     Labels,
+    /// [`Limits::NAME_BYTES`](crate::Limits::NAME_BYTES).
+    NameBytes,
 }
 
 impl fmt::Display for Limit {
@@ -128,6 +130,7 @@ impl fmt::Display for Limit {
             Self::BodyBytes => "bytes in a body",
             Self::Samples => "samples in a body",
             Self::Labels => "labels in a sample",
+            Self::NameBytes => "bytes in a metric's name",
         })
     }
 }
@@ -240,9 +243,6 @@ mod tests {
             fault: Fault::Limit { limit: Limit::LineBytes, value: 64 },
             excerpt: Excerpt::of(b"foo{\n", u32::MAX),
         };
-        assert_eq!(
-            error.to_string(),
-            "line 7, byte 1234: over the limit of 64 bytes in a line in \"foo{\""
-        );
+        assert_eq!(error.to_string(), "line 7, byte 1234: over the limit of 64 bytes in a line in \"foo{\"");
     }
 }

@@ -134,9 +134,8 @@ impl Metadata {
             return true;
         }
         let Some(declared) = self.kind else { return false };
-        let ends_in = |stem: &[u8], suffixes: &[&[u8]]| {
-            name.strip_prefix(stem).is_some_and(|suffix| suffixes.contains(&suffix))
-        };
+        let ends_in =
+            |stem: &[u8], suffixes: &[&[u8]]| name.strip_prefix(stem).is_some_and(|suffix| suffixes.contains(&suffix));
         ends_in(&self.name, declared.kind.suffixes())
             || ends_in(&self.name[..self.declared_len], declared.extra_suffixes)
     }

@@ -105,7 +105,11 @@ impl Gate {
             NameFate::Rules(Verdict::Keep) => Ok(()),
             NameFate::Rules(Verdict::Drop) => Err(DropReason::Rule),
             NameFate::Rules(Verdict::Check(rules)) => {
-                if checker.passes(&self.rules, rules, name, labels) { Ok(()) } else { Err(DropReason::Rule) }
+                if checker.passes(&self.rules, rules, name, labels) {
+                    Ok(())
+                } else {
+                    Err(DropReason::Rule)
+                }
             }
             NameFate::Dropped(reason) => Err(*reason),
         }
@@ -168,8 +172,7 @@ impl Decision {
         self.bound = bound.map(|label| (label, NameKey::of(label)));
         // A member of a pod's own `up` histogram would bring that family's metadata along.
         let reserved = synthetic::is_reserved(name) || self.declared && synthetic::is_reserved(family.name());
-        self.fate =
-            if reserved { NameFate::Dropped(DropReason::Reserved) } else { NameFate::Rules(rules.judge(name)) };
+        self.fate = if reserved { NameFate::Dropped(DropReason::Reserved) } else { NameFate::Rules(rules.judge(name)) };
         self.checker.forget();
         self.head.clear();
         self.head.extend_from_slice(name);

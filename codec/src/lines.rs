@@ -167,10 +167,9 @@ impl Lines {
                 None
             }
             Feed::Cut => Some(Exhausted::Failed(Fault::Abandoned)),
-            Feed::OverLimit => Some(Exhausted::Failed(Fault::Limit {
-                limit: Limit::BodyBytes,
-                value: self.limits.body_bytes,
-            })),
+            Feed::OverLimit => {
+                Some(Exhausted::Failed(Fault::Limit { limit: Limit::BodyBytes, value: self.limits.body_bytes }))
+            }
         }
     }
 

@@ -120,7 +120,10 @@ enum Stage {
 enum Phase {
     Seek,
     /// Writing the block of this pod, or of the next after it with the same type.
-    Copy { pod: usize, kind: MetricType },
+    Copy {
+        pod: usize,
+        kind: MetricType,
+    },
 }
 
 /// What [`Merge::finish`] appends.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::error::{Fault, LineFault};
 use crate::family::MetricType;
-use crate::sample::{check_utf8, read_quoted_name, skip_blanks};
+use crate::sample::{check_name_length, check_utf8, read_quoted_name, skip_blanks};
 use crate::{scan, text};
 
 /// What a line that begins with `#` says.
@@ -12,8 +12,14 @@ use crate::{scan, text};
 pub(crate) enum Statement<'a> {
     Comment,
     /// The text as written behind the name, empty for none.
-    Help { name: Cow<'a, [u8]>, text: &'a [u8] },
-    Type { name: Cow<'a, [u8]>, kind: MetricType },
+    Help {
+        name: Cow<'a, [u8]>,
+        text: &'a [u8],
+    },
+    Type {
+        name: Cow<'a, [u8]>,
+        kind: MetricType,
+    },
 }
 
 /// Reads a line whose first byte is `#` and last its newline.
@@ -47,11 +53,14 @@ pub(crate) fn read_name(line: &[u8], start: usize) -> Result<(Cow<'_, [u8]>, usi
     if line[start] == b'"' {
         let name = read_quoted_name(line, start)?;
         let raw = name.span.of(line);
-        return Ok((text::unescape(raw), start + raw.len() + 2));
+        let name = text::unescape(raw);
+        check_name_length(&name, start + 1)?;
+        return Ok((name, start + raw.len() + 2));
     }
     let end = scan::metric_name_end(line, start);
     if end == start || line[start].is_ascii_digit() {
         return Err(Fault::MetadataName.at(start));
     }
+    check_name_length(&line[start..end], start)?;
     Ok((Cow::Borrowed(&line[start..end]), end))
 }

@@ -92,9 +92,32 @@ mod tests {
     #[test]
     fn floats_are_what_go_parses_without_hex_and_underscores() {
         let good = [
-            "0", "1", "-1", "+1", "1.", ".5", "-.5", "1.5", "1e5", "1E+5", "1e-5", "1.e5", "007", "NaN", "nan",
-            "NAN", "Inf", "+Inf", "-inf", "INFINITY", "+infinity", "1e308", "1e-999", "1.7976931348623157e308",
-            "0e999999999999999999999", "4.9351e-05",
+            "0",
+            "1",
+            "-1",
+            "+1",
+            "1.",
+            ".5",
+            "-.5",
+            "1.5",
+            "1e5",
+            "1E+5",
+            "1e-5",
+            "1.e5",
+            "007",
+            "NaN",
+            "nan",
+            "NAN",
+            "Inf",
+            "+Inf",
+            "-inf",
+            "INFINITY",
+            "+infinity",
+            "1e308",
+            "1e-999",
+            "1.7976931348623157e308",
+            "0e999999999999999999999",
+            "4.9351e-05",
         ];
         for text in good {
             assert_eq!(check_float(text.as_bytes()), Ok(()), "{text}");

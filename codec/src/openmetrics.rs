@@ -130,8 +130,8 @@ fn read_metadata(line: &[u8], family: &mut Metadata) -> Result<Translated, LineF
             family.declare_help(&name, &text::unescape_quotes(rest))
         }
         b"TYPE " => {
-            let kind = declared_type(&name, rest)
-                .ok_or(Fault::OpenMetrics(OpenMetricsFault::TypeKeyword).at(end + 1))?;
+            let kind =
+                declared_type(&name, rest).ok_or(Fault::OpenMetrics(OpenMetricsFault::TypeKeyword).at(end + 1))?;
             family.declare_type(&name, kind)
         }
         _ => {

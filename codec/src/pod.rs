@@ -444,7 +444,6 @@ impl Writer {
             self.progress.passing = self.gate.is_open() && self.progress.is_in_block(&self.gate);
         }
     }
-
 }
 
 impl Progress {

@@ -84,6 +84,7 @@ impl Sample {
             end = self.read_labels(line, brace + 1, &mut name)?;
         }
         self.name = name.ok_or(Fault::NoMetricName.at(0))?;
+        check_name_length(&text::unescape(self.name.span.of(line)), self.name.span.start())?;
         check_unique(line, &self.labels)?;
         Ok(end)
     }
@@ -216,6 +217,14 @@ pub(crate) fn read_quoted_name(line: &[u8], at: usize) -> Result<Token, LineFaul
     Ok(Token { span, quoted: !is_legacy_metric_name(text) })
 }
 
+/// Checks a metric name (unescaped) that stands at `column`.
+pub(crate) fn check_name_length(name: &[u8], column: usize) -> Result<(), LineFault> {
+    if name.len() <= Limits::NAME_BYTES {
+        return Ok(());
+    }
+    Err(Fault::Limit { limit: Limit::NameBytes, value: Limits::NAME_BYTES as u64 }.at(column))
+}
+
 pub(crate) fn check_utf8(text: &[u8]) -> Result<(), LineFault> {
     std::str::from_utf8(text).map(drop).map_err(|error| Fault::Utf8.at(error.valid_up_to()))
 }
@@ -252,8 +261,7 @@ fn check_unique(line: &[u8], labels: &[Label]) -> Result<(), LineFault> {
 }
 
 fn same_name(line: &[u8], a: Token, b: Token) -> bool {
-    a.span.of(line) == b.span.of(line)
-        || a.quoted && b.quoted && unescaped_name(line, a) == unescaped_name(line, b)
+    a.span.of(line) == b.span.of(line) || a.quoted && b.quoted && unescaped_name(line, a) == unescaped_name(line, b)
 }
 
 fn unescaped_name(line: &[u8], name: Token) -> Cow<'_, [u8]> {

@@ -216,12 +216,7 @@ pub(crate) fn is_label_name_byte(b: u8) -> bool {
 }
 
 #[inline(always)]
-fn run_end(
-    buf: &[u8],
-    at: usize,
-    in_run: impl Fn(u8x16) -> u8x16,
-    in_run_byte: impl Fn(u8) -> bool,
-) -> usize {
+fn run_end(buf: &[u8], at: usize, in_run: impl Fn(u8x16) -> u8x16, in_run_byte: impl Fn(u8) -> bool) -> usize {
     let mut at = at;
     while let Some(block) = block_at(buf, at) {
         let outside = !in_run(block).to_bitmask() & ALL;
@@ -238,9 +233,7 @@ fn run_end(
 
 #[inline(always)]
 fn label_name_bytes(v: u8x16) -> u8x16 {
-    in_range(v | u8x16::splat(0x20), b'a', 26)
-        | in_range(v, b'0', 10)
-        | v.simd_eq(u8x16::splat(b'_'))
+    in_range(v | u8x16::splat(0x20), b'a', 26) | in_range(v, b'0', 10) | v.simd_eq(u8x16::splat(b'_'))
 }
 
 #[inline(always)]

@@ -20,7 +20,9 @@ pub(crate) struct PodReport<'a> {
 
 /// Appends the error counter of every pod, for `component` as seen by this `proxy`.
 pub(crate) fn write_errors(out: &mut Vec<u8>, pods: &[PodReport<'_>], component: &str, proxy: &str) {
-    out.extend_from_slice(b"# HELP metrics_aggregator_pod_scrape_errors_total Total number of pod scrape errors per component and pod.\n");
+    out.extend_from_slice(
+        b"# HELP metrics_aggregator_pod_scrape_errors_total Total number of pod scrape errors per component and pod.\n",
+    );
     out.extend_from_slice(b"# TYPE metrics_aggregator_pod_scrape_errors_total counter\n");
     let mut source = b"component=\"".to_vec();
     text::escape_into(&mut source, component.as_bytes());

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sluice_codec::{Action, FRAME_CAPACITY, Merge, MergeOptions, Rule, Rules, Step, Synthetic, TargetLabels};
+use sluice_codec::{Action, FRAME_CAPACITY, Limits, Merge, MergeOptions, Rule, Rules, Step, Synthetic, TargetLabels};
 
 #[global_allocator]
 static ALLOC: dhat::Alloc = dhat::Alloc;
@@ -24,14 +24,17 @@ const FRAME: usize = 16 * 1024;
 
 /// The frame in hand of each pod and the one output buffer, which are the caller's; and what the codec itself keeps:
 /// per pod some state of fixed size, an unfinished line, a family's name and its HELP text.
-const PLAIN: usize = PODS * FRAME + FRAME_CAPACITY + PODS * 6 * 1024;
+const PLAIN: usize = PODS * FRAME + FRAME_CAPACITY + PODS * 24 * 1024;
 
 /// Per pod the answers of rules that look at labels: at most 256, for values of at most 128 bytes.
 const RULES: usize = PLAIN + PODS * 16 * 1024;
 
-/// Lines of 200 KiB: in the buffer for an unfinished one, which doubles as it grows, and where they are mostly name or
-/// HELP text once more for each place that keeps those. A multiple of the limit, but not of the body.
-const LONG_LINES: usize = PLAIN + PODS * 8 * 256 * 1024;
+/// Lines of 200 KiB: in the buffer for an unfinished one, which doubles as it grows, and a HELP text twice while it is
+/// compared. What the documentation of `Limits::line_bytes` says.
+const LONG_LINES: usize = PLAIN + PODS * 5 * Limits::LINE_BYTES as usize;
+
+/// A name is kept as often as the last few decisions on names need it, and once or twice for the block.
+const LONG_NAMES: usize = PLAIN + PODS * 16 * Limits::NAME_BYTES;
 
 /// What may differ between two bodies: where the cuts between frames happen to fall.
 const SLACK: usize = 512;
@@ -131,9 +134,10 @@ fn long_help(out: &mut Vec<u8>, number: usize) {
     writeln!(out, "\nm_{number:08} 1").unwrap();
 }
 
+/// As long as they may be.
 fn long_names(out: &mut Vec<u8>, number: usize) {
     write!(out, "m_{number:08}").unwrap();
-    out.resize(out.len() + 200 * 1024, b'x');
+    out.resize(out.len() + Limits::NAME_BYTES - 10, b'x');
     out.extend_from_slice(b" 1\n");
 }
 
@@ -170,8 +174,8 @@ fn ten_times_the_body_has_the_same_peak() {
         ("one family under rules", alike(one_family), 2000, &rules, 0, RULES),
         ("histograms under rules", alike(histograms), 200, &rules, 0, RULES),
         ("long HELP texts", alike(long_help), 5, &plain, 0, LONG_LINES),
-        ("long names", alike(long_names), 5, &plain, 0, LONG_LINES),
         ("pods without newlines", hostile, 5000, &plain, 2, LONG_LINES),
+        ("long names", alike(long_names), 200, &plain, 0, LONG_NAMES),
     ] {
         let (small, written, failed) = peak(writes, count, options);
         let (large, ten_times_written, also_failed) = peak(writes, 10 * count, options);

@@ -122,8 +122,8 @@ impl Rules {
             }
         }
         let mut joined = Vec::new();
-        let rule = (0..self.rules.len())
-            .find(|&rule| !self.passes(rule, name.as_bytes(), &Lookup(&label), &mut joined));
+        let rule =
+            (0..self.rules.len()).find(|&rule| !self.passes(rule, name.as_bytes(), &Lookup(&label), &mut joined));
         Decision { keep: rule.is_none(), rule }
     }
 

@@ -35,10 +35,7 @@ impl Pattern {
     pub(super) fn compile(pattern: &str) -> Result<Self, String> {
         // The whole joined value, with `.` matching a newline, as Prometheus 3 anchors.
         let anchored = format!("^(?s:{pattern})$");
-        let regex = RegexBuilder::new(&anchored)
-            .size_limit(SIZE_LIMIT)
-            .build()
-            .map_err(|error| error.to_string())?;
+        let regex = RegexBuilder::new(&anchored).size_limit(SIZE_LIMIT).build().map_err(|error| error.to_string())?;
         // The pattern alone must be one too: `a)|(b` is only valid between our parentheses.
         let hir = ParserBuilder::new()
             .utf8(false)

@@ -1,6 +1,6 @@
 //! What a pod may not send: the error says which limit, where, and shows a line that is safe to log.
 
-use sluice_codec::{Excerpt, Fault, Limit, PodError};
+use sluice_codec::{Excerpt, Fault, Limit, Limits, PodError};
 
 use crate::support::model::Settings;
 use crate::support::{Chunking, assert_like_model, pod_with, run, settings};
@@ -125,6 +125,29 @@ fn an_excerpt_of_hostile_bytes_is_short_and_printable() {
         assert_eq!(error.excerpt.as_str().ends_with("..."), line.len() > 96, "{}", error.excerpt);
         assert!(!error.to_string().contains('\n'));
         assert_eq!(run(&[pod_with(&[], body)], &settings(), &Chunking::Whole).1, outcomes);
+    }
+}
+
+#[test]
+fn a_metric_name_may_have_4096_bytes() {
+    let name = "n".repeat(Limits::NAME_BYTES);
+    let quoted = format!("{}\\n", "é".repeat(Limits::NAME_BYTES / 2));
+    for (body, good) in [
+        (format!("{name} 1\n"), true),
+        (format!("{name}n 1\n"), false),
+        (format!("# HELP {name} x\n"), true),
+        (format!("# TYPE {name}n gauge\n"), false),
+        (format!("{{\"{quoted}\"}} 1\n"), false),
+        (format!("# HELP \"{quoted}\" x\n"), false),
+        (format!("{name}{{long_{name}=\"1\"}} 1\n"), true),
+    ] {
+        let pods = [pod_with(&[("pod", "a")], body.as_str())];
+        let settings = Settings { utf8: true, ..settings() };
+        assert_like_model(&pods, &settings, &Chunking::Every(1000));
+        let (_, outcomes) = run(&pods, &settings, &Chunking::Whole);
+        let fault = outcomes[0].error.as_ref().map(|error| error.fault);
+        let expected = Fault::Limit { limit: Limit::NameBytes, value: 4096 };
+        assert_eq!(fault, (!good).then_some(expected), "{}", &body[..20]);
     }
 }
 

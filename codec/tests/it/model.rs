@@ -27,8 +27,18 @@ fn any_body() -> impl Strategy<Value = (Vec<u8>, bool)> {
 fn any_rule() -> impl Strategy<Value = ModelRule> {
     let sources = prop::sample::subsequence(vec!["__name__", "le", "pod", "exported_pod", "a", "namespace"], 0..3);
     let regex = prop::sample::select(vec![
-        "a.*", ".*_bucket|.*_sum", "(a|b|c)", "[ab].*;?.*", ".*", "", "a_bucket;(0.5|1)", ".*;(1|0.5)(\\.0)?", ".+",
-        "(a|b_total|up)(_sum)?", ".*;a-0", "x",
+        "a.*",
+        ".*_bucket|.*_sum",
+        "(a|b|c)",
+        "[ab].*;?.*",
+        ".*",
+        "",
+        "a_bucket;(0.5|1)",
+        ".*;(1|0.5)(\\.0)?",
+        ".+",
+        "(a|b_total|up)(_sum)?",
+        ".*;a-0",
+        "x",
     ]);
     (any::<bool>(), sources, prop::sample::select(vec![";", "", "|"]), regex).prop_map(
         |(keep, sources, separator, regex)| ModelRule {
@@ -43,7 +53,15 @@ fn any_rule() -> impl Strategy<Value = ModelRule> {
 fn any_settings() -> impl Strategy<Value = Settings> {
     let rules = prop_oneof![3 => Just(Vec::new()).boxed(), 2 => prop::collection::vec(any_rule(), 1..4).boxed()];
     let limit = |most: usize| prop_oneof![4 => Just(0), 1 => 1..most];
-    (any::<bool>(), any::<bool>(), rules, any::<bool>(), prop_oneof![4 => Just(1 << 18), 1 => 1..80usize], limit(900), limit(12))
+    (
+        any::<bool>(),
+        any::<bool>(),
+        rules,
+        any::<bool>(),
+        prop_oneof![4 => Just(1 << 18), 1 => 1..80usize],
+        limit(900),
+        limit(12),
+    )
         .prop_map(|(honor_labels, utf8, rules, emit_up, line_bytes, body_bytes, samples)| Settings {
             honor_labels,
             utf8,

@@ -36,17 +36,8 @@ const TIDY_FAMILIES: [(&str, &str); 7] = [
     ("z:rule", "gauge"),
 ];
 
-const LABELS: [&str; 9] = [
-    "code",
-    "pod",
-    "exported_pod",
-    "namespace",
-    "job",
-    "exported_job",
-    "exported_exported_pod",
-    "instance",
-    "__tmp",
-];
+const LABELS: [&str; 9] =
+    ["code", "pod", "exported_pod", "namespace", "job", "exported_job", "exported_exported_pod", "instance", "__tmp"];
 
 /// As they stand between the quotes, with known escapes only.
 const LABEL_VALUES: [&str; 11] = [
@@ -63,20 +54,13 @@ const LABEL_VALUES: [&str; 11] = [
     "nul\0tab\t",
 ];
 
-const VALUES: [&str; 14] = [
-    "0", "1", "+1", "-2.5", ".5", "5.", "1e3", "1.5E-3", "1e-999", "NaN", "nan", "+Inf", "-inf",
-    "Infinity",
-];
+const VALUES: [&str; 14] =
+    ["0", "1", "+1", "-2.5", ".5", "5.", "1e3", "1.5E-3", "1e-999", "NaN", "nan", "+Inf", "-inf", "Infinity"];
 
 const TIMESTAMPS: [&str; 4] = ["0", "1700000000000", "007", "9223372036854775807"];
 
-const HELP_TEXTS: [&str; 5] = [
-    "Help.",
-    "Other help.",
-    "back\\\\slash and\\nnewline",
-    "\"quoted\" {braces} # é",
-    "  blanks around  ",
-];
+const HELP_TEXTS: [&str; 5] =
+    ["Help.", "Other help.", "back\\\\slash and\\nnewline", "\"quoted\" {braces} # é", "  blanks around  "];
 
 fn pick(from: &'static [&'static str]) -> impl Strategy<Value = String> + Clone {
     select(from).prop_map(str::to_string)
@@ -128,12 +112,7 @@ fn tidy_metric(name: &'static str, kind: &'static str) -> BoxedStrategy<String> 
             ("_sum", ""),
             ("_count", ""),
         ],
-        "summary" => &[
-            ("", "quantile=\"0.9\""),
-            ("", "quantile=\"NaN\""),
-            ("_sum", ""),
-            ("_count", ""),
-        ],
+        "summary" => &[("", "quantile=\"0.9\""), ("", "quantile=\"NaN\""), ("_sum", ""), ("_count", "")],
         _ => &[("", "")],
     };
     (tidy_labels(), vec(reading(), parts.len()))
@@ -141,20 +120,14 @@ fn tidy_metric(name: &'static str, kind: &'static str) -> BoxedStrategy<String> 
             let lines = parts
                 .iter()
                 .zip(readings)
-                .map(|((suffix, extra), reading)| {
-                    tidy_sample(&format!("{name}{suffix}"), &labels, extra, &reading)
-                });
+                .map(|((suffix, extra), reading)| tidy_sample(&format!("{name}{suffix}"), &labels, extra, &reading));
             lines.collect()
         })
         .boxed()
 }
 
 fn tidy_family((name, kind): (&'static str, &'static str)) -> BoxedStrategy<String> {
-    let most = if ["histogram", "summary"].contains(&kind) {
-        1
-    } else {
-        3
-    };
+    let most = if ["histogram", "summary"].contains(&kind) { 1 } else { 3 };
     let help = prop::option::weighted(0.8, pick(&HELP_TEXTS));
     (help, vec(tidy_metric(name, kind), 1..=most))
         .prop_map(move |(help, metrics)| {
@@ -179,27 +152,11 @@ pub fn tidy_body() -> impl Strategy<Value = Vec<u8>> {
 // === odd ===
 
 /// With `a` typed histogram or summary, the next ones are part of it or not, as the body has it.
-const ODD_NAMES: [&str; 9] = [
-    "a",
-    "a_sum",
-    "a_count",
-    "a_bucket",
-    "b",
-    "c:d",
-    "up",
-    "up_sum",
-    "metrics_aggregator_pod_scrape_errors_total",
-];
+const ODD_NAMES: [&str; 9] =
+    ["a", "a_sum", "a_count", "a_bucket", "b", "c:d", "up", "up_sum", "metrics_aggregator_pod_scrape_errors_total"];
 
 /// As they stand between the quotes: not legacy, with escapes of both sorts.
-const QUOTED_ONLY: [&str; 6] = [
-    "my.metric",
-    "a b",
-    "esc\\\"aped\\\\ \\n",
-    "unknown\\t",
-    "0",
-    "日本",
-];
+const QUOTED_ONLY: [&str; 6] = ["my.metric", "a b", "esc\\\"aped\\\\ \\n", "unknown\\t", "0", "日本"];
 
 const UNKNOWN_ESCAPES: [&str; 3] = ["tab\\t", "\\é\\'", "\\\\\\N"];
 
@@ -245,52 +202,38 @@ fn spelled_label() -> impl Strategy<Value = Vec<String>> {
         1 => Just(vec!["co:lon"]),
     ];
     let number = prop_oneof![6 => Just(""), 2 => Just("le"), 1 => Just("quantile")];
-    (names, others, number, pick(&FLOAT_LABELS)).prop_flat_map(
-        move |(names, others, number, float)| {
-            let mut labels: Vec<(String, BoxedStrategy<String>)> = Vec::new();
-            for name in names {
-                labels.push((name.to_string(), value.clone().boxed()));
-            }
-            for name in others {
-                labels.push((format!("\"{name}\""), value.clone().boxed()));
-            }
-            if !number.is_empty() {
-                labels.push((number.to_string(), Just(float).boxed()));
-            }
-            let items: Vec<_> = labels
-                .into_iter()
-                .map(|(name, value)| {
-                    (prop::bool::weighted(0.1), blank(), blank(), value).prop_map(
-                        move |(quoted, before, after, value)| {
-                            let quotes = if quoted && !name.starts_with('"') {
-                                "\""
-                            } else {
-                                ""
-                            };
-                            format!("{quotes}{name}{quotes}{before}={after}\"{value}\"")
-                        },
-                    )
+    (names, others, number, pick(&FLOAT_LABELS)).prop_flat_map(move |(names, others, number, float)| {
+        let mut labels: Vec<(String, BoxedStrategy<String>)> = Vec::new();
+        for name in names {
+            labels.push((name.to_string(), value.clone().boxed()));
+        }
+        for name in others {
+            labels.push((format!("\"{name}\""), value.clone().boxed()));
+        }
+        if !number.is_empty() {
+            labels.push((number.to_string(), Just(float).boxed()));
+        }
+        let items: Vec<_> = labels
+            .into_iter()
+            .map(|(name, value)| {
+                (prop::bool::weighted(0.1), blank(), blank(), value).prop_map(move |(quoted, before, after, value)| {
+                    let quotes = if quoted && !name.starts_with('"') { "\"" } else { "" };
+                    format!("{quotes}{name}{quotes}{before}={after}\"{value}\"")
                 })
-                .collect();
-            items.prop_shuffle()
-        },
-    )
+            })
+            .collect();
+        items.prop_shuffle()
+    })
 }
 
 fn separator() -> impl Strategy<Value = String> {
-    prop_oneof![8 => Just(","), 1 => Just(" , "), 1 => Just(" "), 1 => Just("")]
-        .prop_map(str::to_string)
+    prop_oneof![8 => Just(","), 1 => Just(" , "), 1 => Just(" "), 1 => Just("")].prop_map(str::to_string)
 }
 
 /// The braces with the labels, and in them, somewhere, the quoted name if there is one.
 fn odd_braces(name: Option<String>) -> impl Strategy<Value = String> {
     let ends = (blank(), blank(), prop::bool::weighted(0.2));
-    let parts = (
-        spelled_label(),
-        vec(separator(), 4 + 1),
-        any::<Index>(),
-        ends,
-    );
+    let parts = (spelled_label(), vec(separator(), 4 + 1), any::<Index>(), ends);
     parts.prop_map(move |(mut items, separators, position, ends)| {
         let (open, close, trailing_comma) = ends;
         let at = position.index(items.len() + 1);
@@ -326,15 +269,7 @@ fn odd_series() -> impl Strategy<Value = String> {
 fn odd_sample() -> impl Strategy<Value = String> {
     let timestamp = prop::option::weighted(0.2, (gap(), pick(&TIMESTAMPS)));
     let glued = prop::bool::weighted(0.2);
-    let parts = (
-        blank(),
-        odd_series(),
-        gap(),
-        glued,
-        pick(&VALUES),
-        timestamp,
-        blank(),
-    );
+    let parts = (blank(), odd_series(), gap(), glued, pick(&VALUES), timestamp, blank());
     parts.prop_map(|(before, series, gap, glued, value, timestamp, after)| {
         let parted = series.ends_with('}') || value.starts_with(['+', '-', '.']);
         let gap = if glued && parted { String::new() } else { gap };
@@ -344,25 +279,21 @@ fn odd_sample() -> impl Strategy<Value = String> {
 }
 
 fn odd_metadata() -> impl Strategy<Value = String> {
-    let quoted =
-        prop_oneof![pick(&ODD_NAMES), pick(&QUOTED_ONLY)].prop_map(|name| format!("\"{name}\""));
+    let quoted = prop_oneof![pick(&ODD_NAMES), pick(&QUOTED_ONLY)].prop_map(|name| format!("\"{name}\""));
     let name = prop_oneof![
         6 => Just("a".to_string()),
         3 => pick(&ODD_NAMES),
         1 => quoted,
     ];
     let one_blank = prop_oneof![8 => Just(" "), 1 => Just("\t")];
-    let help = prop_oneof![3 => pick(&HELP_TEXTS), 1 => pick(&ODD_HELP_TEXTS)]
-        .prop_map(|text| ("HELP", text));
+    let help = prop_oneof![3 => pick(&HELP_TEXTS), 1 => pick(&ODD_HELP_TEXTS)].prop_map(|text| ("HELP", text));
     let kind = pick(&TYPES).prop_map(|kind| ("TYPE", kind));
     let content = prop_oneof![2 => help, 3 => kind];
-    (blank(), gap(), gap(), name, one_blank, content).prop_map(
-        |(before, first, second, name, third, content)| {
-            let (keyword, text) = content;
-            let third = if text.is_empty() { "" } else { third };
-            format!("{before}#{first}{keyword}{second}{name}{third}{text}")
-        },
-    )
+    (blank(), gap(), gap(), name, one_blank, content).prop_map(|(before, first, second, name, third, content)| {
+        let (keyword, text) = content;
+        let third = if text.is_empty() { "" } else { third };
+        format!("{before}#{first}{keyword}{second}{name}{third}{text}")
+    })
 }
 
 fn odd_line() -> impl Strategy<Value = String> {
@@ -377,11 +308,7 @@ fn odd_line() -> impl Strategy<Value = String> {
 /// Odd but legal: no line of it fails the pod.
 pub fn odd_body() -> impl Strategy<Value = Vec<u8>> {
     (vec(odd_line(), 0..25), prop::bool::weighted(0.8)).prop_map(|(lines, final_newline)| {
-        let newline = if final_newline && !lines.is_empty() {
-            "\n"
-        } else {
-            ""
-        };
+        let newline = if final_newline && !lines.is_empty() { "\n" } else { "" };
         (lines.join("\n") + newline).into_bytes()
     })
 }

@@ -124,9 +124,9 @@ pub fn run_in(
     settings: &Settings,
     chunking: &Chunking<'_>,
 ) -> (Vec<u8>, Vec<Outcome>) {
-    let targets = pods.iter().map(|pod| {
-        TargetLabels::new(pod.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))).unwrap()
-    });
+    let targets = pods
+        .iter()
+        .map(|pod| TargetLabels::new(pod.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))).unwrap());
     let mut merge = Merge::new(targets, options(settings));
     let mut frames: Vec<_> = pods.iter().map(|pod| chunking.frames(&pod.body).into_iter()).collect();
     (0..pods.len()).for_each(|pod| merge.set_format(pod, format));
@@ -149,14 +149,8 @@ pub fn run_in(
         }
     }
     response.append(&mut frame);
-    let synthetic = Synthetic {
-        component: &settings.component,
-        proxy: &settings.proxy,
-        emit_up: settings.emit_up,
-    };
-    merge.finish(&mut response, synthetic, |_, outcome| {
-        settings.errors_before + u64::from(outcome.error.is_some())
-    });
+    let synthetic = Synthetic { component: &settings.component, proxy: &settings.proxy, emit_up: settings.emit_up };
+    merge.finish(&mut response, synthetic, |_, outcome| settings.errors_before + u64::from(outcome.error.is_some()));
     let outcomes: Vec<Outcome> = (0..pods.len()).map(|pod| merge.outcome(pod)).collect();
     for (outcome, failed) in outcomes.iter().zip(failed) {
         assert_eq!(outcome.error.is_some(), failed, "every failure is said");

@@ -157,30 +157,18 @@ impl PodReader<'_> {
 
     fn declare(&mut self, name: &str, set: impl FnOnce(&mut Family)) {
         let before = self.declared.take().filter(|family| family.name == name);
-        let fresh = Family {
-            name: name.to_string(),
-            help: String::new(),
-            kind: None,
-        };
+        let fresh = Family { name: name.to_string(), help: String::new(), kind: None };
         let mut family = before.clone().unwrap_or(fresh);
         set(&mut family);
-        let same =
-            before.is_some_and(|before| before.help == family.help && before.kind == family.kind);
+        let same = before.is_some_and(|before| before.help == family.help && before.kind == family.kind);
         self.declared = Some(family);
-        if let Some(block) = self
-            .blocks
-            .last_mut()
-            .filter(|block| block.declared && !same)
-        {
+        if let Some(block) = self.blocks.last_mut().filter(|block| block.declared && !same) {
             block.ended = true;
         }
     }
 
     fn read_sample(&mut self, sample: &Sample) -> Decision<()> {
-        let declared = self
-            .declared
-            .clone()
-            .filter(|family| belongs(&sample.name, family));
+        let declared = self.declared.clone().filter(|family| belongs(&sample.name, family));
         let number_label = match declared.as_ref().and_then(|family| family.kind.as_deref()) {
             Some("histogram") => "le",
             Some("summary") => "quantile",
@@ -196,8 +184,7 @@ impl PodReader<'_> {
         }
         self.result.samples += 1;
 
-        let legacy = is_metric_name(&sample.name)
-            && sample.labels.iter().all(|(name, _)| is_label_name(name));
+        let legacy = is_metric_name(&sample.name) && sample.labels.iter().all(|(name, _)| is_label_name(name));
         if !legacy && !self.settings.utf8 {
             self.result.dropped_names += 1;
             return Ok(());
@@ -224,23 +211,15 @@ impl PodReader<'_> {
             let found = labels.iter().find(|(label, _)| label == source);
             found.map_or(String::new(), |(_, value)| value.clone())
         };
-        self.settings
-            .rules
-            .iter()
-            .zip(&self.rules)
-            .all(|(rule, regex)| {
-                let values: Vec<String> = rule.source_labels.iter().map(value_of).collect();
-                regex.is_match(&values.join(&rule.separator)) == rule.keep
-            })
+        self.settings.rules.iter().zip(&self.rules).all(|(rule, regex)| {
+            let values: Vec<String> = rule.source_labels.iter().map(value_of).collect();
+            regex.is_match(&values.join(&rule.separator)) == rule.keep
+        })
     }
 
     fn add_to_block(&mut self, declared: Option<Family>, sample: &str, line: String) {
         let is_declared = declared.is_some();
-        let undeclared = Family {
-            name: sample.to_string(),
-            help: String::new(),
-            kind: None,
-        };
+        let undeclared = Family { name: sample.to_string(), help: String::new(), kind: None };
         let family = declared.unwrap_or(undeclared);
         if let Some(block) = self.blocks.last_mut()
             && !block.ended
@@ -251,12 +230,7 @@ impl PodReader<'_> {
             return;
         }
         let lines = vec![line];
-        self.blocks.push(Block {
-            family,
-            declared: is_declared,
-            ended: false,
-            lines,
-        });
+        self.blocks.push(Block { family, declared: is_declared, ended: false, lines });
     }
 }
 
@@ -266,35 +240,23 @@ fn belongs(sample: &str, family: &Family) -> bool {
         Some("summary") => &["", "_sum", "_count"],
         _ => &[""],
     };
-    suffixes
-        .iter()
-        .any(|suffix| format!("{}{suffix}", family.name) == sample)
+    suffixes.iter().any(|suffix| format!("{}{suffix}", family.name) == sample)
 }
 
-fn final_labels(
-    injected: &[(String, String)],
-    own: &[(String, String)],
-    honor_labels: bool,
-) -> Vec<(String, String)> {
-    let has =
-        |labels: &[(String, String)], name: &str| labels.iter().any(|(label, _)| label == name);
+fn final_labels(injected: &[(String, String)], own: &[(String, String)], honor_labels: bool) -> Vec<(String, String)> {
+    let has = |labels: &[(String, String)], name: &str| labels.iter().any(|(label, _)| label == name);
     if honor_labels {
         let absent = injected.iter().filter(|(name, _)| !has(own, name));
         return absent.chain(own).cloned().collect();
     }
     let mut conflicts: Vec<String> = injected.iter().map(|(name, _)| name.clone()).collect();
-    conflicts.retain(|name| {
-        own.iter()
-            .any(|(label, value)| label == name && !value.is_empty())
-    });
+    conflicts.retain(|name| own.iter().any(|(label, value)| label == name && !value.is_empty()));
     conflicts.sort_by_key(|name| (name.len(), name.clone()));
     let mut renamed: Vec<(String, String)> = Vec::new();
     for name in conflicts {
         let mut chosen = format!("exported_{name}");
         while has(injected, &chosen)
-            || own
-                .iter()
-                .any(|(label, value)| *label == chosen && !value.is_empty())
+            || own.iter().any(|(label, value)| *label == chosen && !value.is_empty())
             || renamed.iter().any(|(_, earlier)| *earlier == chosen)
         {
             chosen = format!("exported_{chosen}");
@@ -317,33 +279,19 @@ fn final_labels(
 // === writing ===
 
 fn quote(text: &str) -> String {
-    let escaped = text
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n");
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     format!("\"{escaped}\"")
 }
 
 fn write_labels(labels: &[(String, String)]) -> Vec<String> {
     let spell = |name: &String| {
-        if is_label_name(name) {
-            name.clone()
-        } else {
-            quote(name)
-        }
+        if is_label_name(name) { name.clone() } else { quote(name) }
     };
-    labels
-        .iter()
-        .map(|(name, value)| format!("{}={}", spell(name), quote(value)))
-        .collect()
+    labels.iter().map(|(name, value)| format!("{}={}", spell(name), quote(value))).collect()
 }
 
 fn write_metric_name(name: &str) -> String {
-    if is_metric_name(name) {
-        name.to_string()
-    } else {
-        quote(name)
-    }
+    if is_metric_name(name) { name.to_string() } else { quote(name) }
 }
 
 fn write_series(name: &str, labels: &[(String, String)]) -> String {
@@ -352,11 +300,7 @@ fn write_series(name: &str, labels: &[(String, String)]) -> String {
         items.insert(0, quote(name));
         return format!("{{{}}}", items.join(","));
     }
-    if items.is_empty() {
-        name.to_string()
-    } else {
-        format!("{name}{{{}}}", items.join(","))
-    }
+    if items.is_empty() { name.to_string() } else { format!("{name}{{{}}}", items.join(",")) }
 }
 
 fn write_sample(sample: &Sample, labels: &[(String, String)]) -> String {
@@ -368,16 +312,11 @@ fn write_sample(sample: &Sample, labels: &[(String, String)]) -> String {
 }
 
 fn merge(streams: Vec<Vec<Block>>) -> String {
-    let mut streams: Vec<_> = streams
-        .into_iter()
-        .map(|blocks| blocks.into_iter().peekable())
-        .collect();
+    let mut streams: Vec<_> = streams.into_iter().map(|blocks| blocks.into_iter().peekable()).collect();
     let mut out = String::new();
     let mut last_type = "untyped".to_string();
     loop {
-        let next_names = streams
-            .iter_mut()
-            .filter_map(|stream| stream.peek().map(|block| block.family.name.clone()));
+        let next_names = streams.iter_mut().filter_map(|stream| stream.peek().map(|block| block.family.name.clone()));
         let Some(name) = next_names.min() else {
             return out;
         };
@@ -394,10 +333,7 @@ fn merge(streams: Vec<Vec<Block>>) -> String {
         let spelled = write_metric_name(&name);
         for (index, (kind, blocks)) in groups.iter().enumerate() {
             let first = index == 0;
-            if let Some(block) = blocks
-                .iter()
-                .find(|block| first && !block.family.help.is_empty())
-            {
+            if let Some(block) = blocks.iter().find(|block| first && !block.family.help.is_empty()) {
                 writeln!(out, "# HELP {spelled} {}", block.family.help).unwrap();
             }
             let given = blocks.iter().any(|block| block.family.kind.is_some());
@@ -436,13 +372,7 @@ fn synthetic(pods: &[PodInput], results: &[PodResult], settings: &Settings) -> S
              # TYPE up gauge\n",
         );
         for (pod, result) in pods.iter().zip(results) {
-            writeln!(
-                out,
-                "{} {}",
-                write_series("up", &pod.labels),
-                u8::from(result.ok)
-            )
-            .unwrap();
+            writeln!(out, "{} {}", write_series("up", &pod.labels), u8::from(result.ok)).unwrap();
         }
     }
     out

@@ -74,14 +74,9 @@ impl Cursor<'_> {
     }
 
     fn bare_name(&mut self) -> Decision<String> {
-        let name =
-            self.while_byte(|byte| byte == b'_' || byte == b':' || byte.is_ascii_alphanumeric());
+        let name = self.while_byte(|byte| byte == b'_' || byte == b':' || byte.is_ascii_alphanumeric());
         let name = String::from_utf8(name).unwrap();
-        if is_metric_name(&name) {
-            Ok(name)
-        } else {
-            Err("no valid name")
-        }
+        if is_metric_name(&name) { Ok(name) } else { Err("no valid name") }
     }
 
     /// Unescaped. Prometheus leaves the backslash of an escape that it does not know.
@@ -121,9 +116,7 @@ fn is_blank(byte: Option<u8>) -> bool {
 pub(super) fn is_label_name(name: &str) -> bool {
     !name.is_empty()
         && !name.as_bytes()[0].is_ascii_digit()
-        && name
-            .bytes()
-            .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+        && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }
 
 pub(super) fn is_metric_name(name: &str) -> bool {
@@ -140,6 +133,8 @@ pub(super) fn decide(line: &[u8]) -> Decision<Line> {
     }
 }
 
+const MOST_NAME_BYTES: usize = 4096;
+
 fn decide_comment(mut cursor: Cursor) -> Decision<Line> {
     cursor.take(b'#');
     if !cursor.blanks() {
@@ -153,6 +148,9 @@ fn decide_comment(mut cursor: Cursor) -> Decision<Line> {
         Some(b'"') => cursor.quoted_name()?,
         _ => cursor.bare_name()?,
     };
+    if name.len() > MOST_NAME_BYTES {
+        return Err("name too long");
+    }
     let after_name = cursor.next();
     if after_name.is_some() && !is_blank(after_name) {
         return Err("metadata name runs into something else");
@@ -166,10 +164,7 @@ fn decide_comment(mut cursor: Cursor) -> Decision<Line> {
     if !["counter", "gauge", "histogram", "summary", "untyped"].contains(&rest.as_str()) {
         return Err("bad TYPE keyword");
     }
-    Ok(Line::Type {
-        name,
-        keyword: rest,
-    })
+    Ok(Line::Type { name, keyword: rest })
 }
 
 fn repair_help(text: &str) -> String {
@@ -230,30 +225,20 @@ fn decide_sample(mut cursor: Cursor) -> Decision<Sample> {
         return Err("something after the timestamp");
     }
     let timestamp = Some(timestamp).filter(|digits| !digits.is_empty());
-    Ok(Sample {
-        name,
-        labels,
-        value,
-        timestamp,
-    })
+    if name.len() > MOST_NAME_BYTES {
+        return Err("name too long");
+    }
+    Ok(Sample { name, labels, value, timestamp })
 }
 
-fn read_braces(
-    cursor: &mut Cursor,
-    name: &mut Option<String>,
-    labels: &mut Vec<(String, String)>,
-) -> Decision<()> {
+fn read_braces(cursor: &mut Cursor, name: &mut Option<String>, labels: &mut Vec<(String, String)>) -> Decision<()> {
     loop {
         cursor.blanks();
         if cursor.take(b'}') {
             return Ok(());
         }
         let quoted = cursor.peek() == Some(b'"');
-        let item = if quoted {
-            cursor.quoted_name()?
-        } else {
-            cursor.bare_name()?
-        };
+        let item = if quoted { cursor.quoted_name()? } else { cursor.bare_name()? };
         cursor.blanks();
         if cursor.take(b'=') {
             if !quoted && !is_label_name(&item) {
@@ -289,9 +274,5 @@ pub(super) fn is_float(text: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let some_mantissa = !whole.is_empty() || !fraction.is_empty();
     let well_formed = some_mantissa && !exponent.is_empty();
-    well_formed
-        && digits(whole)
-        && digits(fraction)
-        && digits(exponent)
-        && unsigned.parse::<f64>().unwrap().is_finite()
+    well_formed && digits(whole) && digits(fraction) && digits(exponent) && unsigned.parse::<f64>().unwrap().is_finite()
 }

@@ -45,23 +45,15 @@ pub fn parse(body: &[u8], utf8: bool) -> Result<Parsed, String> {
         let line = before.split(|byte| *byte == b'\n').count();
         format!("line {line}: invalid UTF-8")
     })?;
-    let mut reader = Reader {
-        utf8,
-        ..Reader::default()
-    };
+    let mut reader = Reader { utf8, ..Reader::default() };
     if text.is_empty() {
         return Ok(reader.parsed);
     }
     let Some(complete) = text.strip_suffix('\n') else {
-        return Err(format!(
-            "line {}: no final newline",
-            text.split('\n').count()
-        ));
+        return Err(format!("line {}: no final newline", text.split('\n').count()));
     };
     for (index, line) in complete.split('\n').enumerate() {
-        reader
-            .line(line)
-            .map_err(|reason| format!("line {}: {reason}: {line:?}", index + 1))?;
+        reader.line(line).map_err(|reason| format!("line {}: {reason}: {line:?}", index + 1))?;
     }
     Ok(reader.parsed)
 }
@@ -82,10 +74,7 @@ pattern!(
 );
 pattern!(METADATA, r"^#[ \t]+(HELP|TYPE)[ \t]+(.*)$");
 pattern!(HELP_TEXT, r"^(?:\\[\\n]|[^\\])*$");
-pattern!(
-    FLOAT,
-    r"^(?i:([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)|[+-]?inf(?:inity)?|nan)$"
-);
+pattern!(FLOAT, r"^(?i:([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)|[+-]?inf(?:inity)?|nan)$");
 pattern!(DIGITS, r"^[0-9]+$");
 
 #[derive(Default)]
@@ -116,10 +105,7 @@ impl Reader {
             return self.sample(line);
         }
         // Metadata to expfmt, comments to Prometheus.
-        if ["#HELP ", "#HELP\t", "#TYPE ", "#TYPE\t"]
-            .iter()
-            .any(|start| line.starts_with(start))
-        {
+        if ["#HELP ", "#HELP\t", "#TYPE ", "#TYPE\t"].iter().any(|start| line.starts_with(start)) {
             return Err("no blank after #".into());
         }
         match METADATA.captures(line) {
@@ -136,11 +122,7 @@ impl Reader {
             None => return Err("metadata name runs into something else".into()),
         };
         let family = self.expfmt_family(&name);
-        if self
-            .declared
-            .as_ref()
-            .is_none_or(|(declared, _)| *declared != name)
-        {
+        if self.declared.as_ref().is_none_or(|(declared, _)| *declared != name) {
             self.declared = Some((name.clone(), None));
         }
         let seen = if keyword == "HELP" {
@@ -194,10 +176,7 @@ impl Reader {
         self.count_for_promtool(&name, &labels);
         self.parsed.samples.push(Sample {
             name: name.into_bytes(),
-            labels: labels
-                .into_iter()
-                .map(|(name, value)| (name.into_bytes(), value.into_bytes()))
-                .collect(),
+            labels: labels.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect(),
             value: value.as_bytes().to_vec(),
             timestamp: timestamp.map(|text| text.as_bytes().to_vec()),
             type_in_force: self.type_in_force.clone(),
@@ -273,9 +252,7 @@ impl Reader {
     /// whose name it extends, however far back, even where a TYPE line introduces it.
     fn expfmt_family(&self, name: &str) -> String {
         let extends = |kind: &str, suffixes: &[&str]| {
-            let base = suffixes
-                .iter()
-                .find_map(|suffix| name.strip_suffix(suffix))?;
+            let base = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix))?;
             (self.known.get(base)? == kind).then(|| base.to_string())
         };
         if self.known.contains_key(name) {
@@ -291,9 +268,7 @@ impl Reader {
         let kind = self.known.entry(family.clone()).or_default();
         let first = self.sampled.insert(family.clone());
         let back = !first && self.last_family.as_ref() != Some(&family);
-        let bad = labels
-            .iter()
-            .any(|(label, value)| is_bad_number(kind, label, value));
+        let bad = labels.iter().any(|(label, value)| is_bad_number(kind, label, value));
         self.parsed.repeated_metadata += usize::from(back) + usize::from(bad);
         self.last_family = Some(family);
     }
@@ -327,9 +302,7 @@ fn value_and_timestamp(text: &str) -> Result<(&str, Option<&str>), String> {
     }
     match timestamp {
         // Covers blanks before the end of the line and anything behind the timestamp as well.
-        Some(digits) if !DIGITS.is_match(digits) || digits.parse::<i64>().is_err() => {
-            Err("bad timestamp".into())
-        }
+        Some(digits) if !DIGITS.is_match(digits) || digits.parse::<i64>().is_err() => Err("bad timestamp".into()),
         _ => Ok((value, timestamp)),
     }
 }
@@ -339,9 +312,7 @@ fn is_float(text: &str) -> bool {
         return false;
     };
     // Go's ParseFloat makes an error of an overflow.
-    parts
-        .get(1)
-        .is_none_or(|number| number.as_str().parse::<f64>().unwrap().is_finite())
+    parts.get(1).is_none_or(|number| number.as_str().parse::<f64>().unwrap().is_finite())
 }
 
 /// For text whose escapes have been checked.
@@ -413,11 +384,7 @@ mod tests {
         bodies.push(b"foo{a=\"\xff\"} 1\n".to_vec());
         bodies.push(b"# HELP x \xff\n".to_vec());
         for body in bodies {
-            assert!(
-                parse(&body, true).is_err(),
-                "{:?}",
-                String::from_utf8_lossy(&body)
-            );
+            assert!(parse(&body, true).is_err(), "{:?}", String::from_utf8_lossy(&body));
         }
     }
 
@@ -425,17 +392,11 @@ mod tests {
     fn counts_what_promtool_alone_refuses() {
         let repeated = |body: &str| parse(body.as_bytes(), false).unwrap().repeated_metadata;
         assert_eq!(repeated("# HELP a x\n# TYPE a gauge\na 1\na 2\nb 1\n"), 0);
-        assert_eq!(
-            repeated("# TYPE a gauge\n# TYPE a gauge\na 1\n# HELP a x\n"),
-            2
-        );
+        assert_eq!(repeated("# TYPE a gauge\n# TYPE a gauge\na 1\n# HELP a x\n"), 2);
         assert_eq!(repeated("a 1\nb 1\na 2\na 3\n"), 1);
         let expfmt_alone = "# TYPE h histogram\nh_sum 1\n# TYPE o gauge\no 1\nh_sum{le=\"x\"} 1\n";
         assert_eq!(repeated(expfmt_alone), 2);
-        assert_eq!(
-            repeated("# TYPE h histogram\nh_sum 1\n# TYPE h_count gauge\nh_count 1\n"),
-            1
-        );
+        assert_eq!(repeated("# TYPE h histogram\nh_sum 1\n# TYPE h_count gauge\nh_count 1\n"), 1);
         let body = b"# TYPE h histogram\nh_sum 1\nother 2\n";
         let samples = parse(body, false).unwrap().samples;
         assert_eq!(samples[1].type_in_force.as_deref(), Some("histogram"));

@@ -1,0 +1,45 @@
+# Everything a newcomer or CI needs. Each target sets up what it uses, Debian packages included.
+
+CARGO ?= cargo
+FUZZ_SECONDS ?= 60
+
+.PHONY: help test lint bench bench-ci bench-record fuzz
+
+help:
+	@echo "make test          all tests"
+	@echo "make lint          formatting, clippy, documentation"
+	@echo "make bench         the codec's speed, for people"
+	@echo "make bench-ci      instruction counts against the record; fails when they grow"
+	@echo "make bench-record  record the instruction counts (commit the file with the change that explains it)"
+	@echo "make fuzz          each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+
+# $(call need,command,package): install a Debian package unless its command is there.
+need = @command -v $(1) >/dev/null || { \
+	echo "installing Debian package $(2)"; \
+	apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(2) >/dev/null; }
+
+test:
+	$(call need,promtool,prometheus)
+	@if $(CARGO) nextest --version >/dev/null 2>&1; \
+	then $(CARGO) nextest run --workspace --locked $(if $(CI),--profile ci) && $(CARGO) test --workspace --locked --doc; \
+	else $(CARGO) test --workspace --locked; fi
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	@if $(CARGO) deny --version >/dev/null 2>&1; \
+	then $(CARGO) deny --locked check --config .cargo/deny.toml bans licenses sources; \
+	else echo "cargo-deny is not installed: dependencies were not checked"; fi
+
+bench:
+	$(CARGO) bench -p sluice-bench --locked
+	$(CARGO) run --release -p sluice-bench --locked -- ratios
+
+bench-ci:
+	$(call need,valgrind,valgrind)
+	$(CARGO) run --release -p sluice-bench --locked -- instructions
+
+bench-record:
+	$(call need,valgrind,valgrind)
+	$(CARGO) run --release -p sluice-bench --locked -- instructions record
