@@ -82,7 +82,7 @@ impl Scenario {
     /// Does the work once, handing each output frame to `sink`; the number of pods that failed.
     pub fn run(&self, out: &mut Vec<u8>, mut sink: impl FnMut(&[u8])) -> usize {
         let options = MergeOptions { rules: self.rules.clone(), ..MergeOptions::default() };
-        let mut merge = Merge::new(self.targets.iter().cloned(), options);
+        let mut merge = Merge::new(self.targets.iter().cloned(), &options);
         let mut read = vec![0; self.bodies.len()];
         let mut failed = 0;
         out.clear();

@@ -228,13 +228,12 @@ impl Reader {
                 }
                 label.key = key;
             }
-            let close = match quotes.next() {
-                Some(close) => close,
-                None => {
-                    let close = read_odd_string(line, open + 1)?;
-                    quotes = Quotes::new(line, close + 1);
-                    close
-                }
+            let close = if let Some(close) = quotes.next() {
+                close
+            } else {
+                let close = read_odd_string(line, open + 1)?;
+                quotes = Quotes::new(line, close + 1);
+                close
             };
             (label.start, label.value, label.value_end) = (at as u32, open as u32 + 1, close as u32);
             place += 1;

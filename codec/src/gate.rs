@@ -82,15 +82,13 @@ impl Gate {
         if self.decisions[self.current].is_for(name) {
             return false;
         }
-        self.current = match self.decisions.iter().position(|decision| decision.is_for(name)) {
-            Some(known) => known,
-            None => {
-                let replaced = self.oldest;
-                self.oldest = (replaced + 1) % self.decisions.len();
-                self.decisions[replaced].set(name, &self.rules, family, target);
-                replaced
-            }
-        };
+        let known = self.decisions.iter().position(|decision| decision.is_for(name));
+        self.current = known.unwrap_or_else(|| {
+            let replaced = self.oldest;
+            self.oldest = (replaced + 1) % self.decisions.len();
+            self.decisions[replaced].set(name, &self.rules, family, target);
+            replaced
+        });
         true
     }
 

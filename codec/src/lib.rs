@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic"))]
 
+mod block;
 mod canonical;
 mod conflict;
 mod error;
@@ -20,13 +21,14 @@ mod sample;
 mod scan;
 mod synthetic;
 mod text;
+mod writer;
 
+pub use block::Counts;
 pub use error::{Excerpt, Fault, Limit, OpenMetricsFault, PodError};
 pub use gate::DropReason;
 pub use labels::{LabelError, PodIdentity, TargetLabels};
 pub use limits::Limits;
 pub use merge::{Merge, MergeOptions, Outcome, Step, Synthetic};
-pub use pod::Counts;
 pub use rules::{Action, Decision, Rule, RuleError, Rules};
 
 /// When the output has this many bytes it is handed on: four TLS records, and few enough to stay in a

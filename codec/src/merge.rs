@@ -15,13 +15,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::block::Counts;
 use crate::error::PodError;
 use crate::family::{self, MetricType};
 use crate::labels::TargetLabels;
 use crate::limits::Limits;
-use crate::pod::{Copy, Counts, Head, Pod, Seek};
+use crate::pod::{Copy, Pod, Seek};
 use crate::rules::Rules;
 use crate::synthetic::{self, PodReport};
+use crate::writer::Head;
 use crate::{Format, Names};
 
 /// What the pods of one response have in common.
@@ -67,7 +69,7 @@ pub struct Outcome {
 ///
 /// let pods = ["etcd-0", "etcd-1"].map(|pod| TargetLabels::new([("pod", pod)]).unwrap());
 /// let mut bodies = [&b"# TYPE a gauge\na 1\n"[..], b"# TYPE a gauge\na 2\nb 3\n"].into_iter().map(Some).collect::<Vec<_>>();
-/// let mut merge = Merge::new(pods, MergeOptions::default());
+/// let mut merge = Merge::new(pods, &MergeOptions::default());
 /// let mut out = Vec::new();
 /// loop {
 ///     match merge.step(&mut out) {
@@ -140,8 +142,8 @@ pub struct Synthetic<'a> {
 impl Merge {
     /// A merge of these pods. Their order is the order of their samples within each family, so it should
     /// be the same from scrape to scrape: by name.
-    pub fn new(pods: impl IntoIterator<Item = TargetLabels>, options: MergeOptions) -> Self {
-        let slot = |(index, target)| Slot { pod: Pod::new(index, target, &options), stage: Stage::Seeking };
+    pub fn new(pods: impl IntoIterator<Item = TargetLabels>, options: &MergeOptions) -> Self {
+        let slot = |(index, target)| Slot { pod: Pod::new(index, target, options), stage: Stage::Seeking };
         Self {
             pods: pods.into_iter().enumerate().map(slot).collect(),
             phase: Phase::Seek,

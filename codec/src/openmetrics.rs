@@ -169,7 +169,9 @@ fn to_milliseconds(seconds: &[u8]) -> Option<u64> {
     let seconds: f64 = std::str::from_utf8(seconds).ok()?.parse().ok()?;
     let milliseconds = (seconds * 1000.0).trunc();
     // Below the largest int64 by more than a float's distance there.
-    (0.0..9.2e18).contains(&milliseconds).then_some(milliseconds as u64)
+    let in_range = (0.0..9.2e18).contains(&milliseconds);
+    #[expect(clippy::cast_sign_loss, reason = "the range begins at 0")]
+    in_range.then_some(milliseconds as u64)
 }
 
 fn blank_outside_strings(series: &[u8]) -> Option<usize> {

@@ -4,6 +4,8 @@
 //! here answers "where does this run end" by turning sixteen bytes into a bit mask and counting its
 //! trailing zeros, so that a run of up to sixteen bytes costs no loop and no mispredicted branch.
 
+#![expect(clippy::inline_always, reason = "a mask that went through memory would cost more than the run")]
+
 use std::num::NonZeroU64;
 
 use wide::u8x16;

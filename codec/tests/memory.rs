@@ -71,7 +71,7 @@ fn peak(writes: [WriteLines; PODS], count: usize, options: &MergeOptions) -> (us
     let targets = ["etcd-0", "etcd-1", "etcd-2"].map(|pod| {
         TargetLabels::new([("pod", pod), ("namespace", "openshift-etcd"), ("instance", "10.0.0.1:9979")]).unwrap()
     });
-    let mut merge = Merge::new(targets, options.clone());
+    let mut merge = Merge::new(targets, options);
     let mut out = Vec::with_capacity(FRAME_CAPACITY);
     let (mut written, mut failed) = (0, 0);
     loop {

@@ -193,7 +193,7 @@ fn drive(pods: &[PodInput], formats: &[Format], settings: &Settings, feeding: &F
     let targets = pods.iter().map(|pod| {
         TargetLabels::new(pod.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))).unwrap()
     });
-    let mut merge = Merge::new(targets, options(settings));
+    let mut merge = Merge::new(targets, &options(settings));
     for (pod, format) in formats.iter().enumerate() {
         merge.set_format(pod, *format);
     }

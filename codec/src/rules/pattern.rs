@@ -157,12 +157,9 @@ fn beginning(hir: &Hir) -> Vec<u8> {
         HirKind::Concat(parts) => {
             let mut text = Vec::new();
             for part in parts {
-                match part.kind() {
-                    HirKind::Literal(literal) => text.extend_from_slice(&literal.0),
-                    _ => {
-                        text.extend(beginning(part));
-                        break;
-                    }
+                text.extend(beginning(part));
+                if !matches!(part.kind(), HirKind::Literal(_)) {
+                    break;
                 }
             }
             text

@@ -39,7 +39,7 @@ fn a_tenant_may_ask_for_the_pod_s_name_under_two_labels() {
         instance: "[fd00::1]:9979",
     };
     let target = TargetLabels::of_pod(["pod", "source_pod"], identity).unwrap();
-    let mut merge = Merge::new([target], MergeOptions::default());
+    let mut merge = Merge::new([target], &MergeOptions::default());
     merge.feed(0, "a{source_pod=\"own\"} 1\n".into());
     merge.end(0);
     let mut out = Vec::new();

@@ -7,6 +7,7 @@
 mod support;
 
 mod corpus;
+mod fuzzed;
 mod grammar;
 mod labels;
 mod limits;

@@ -26,7 +26,7 @@ fn merged(pods: &[PodInput]) -> (String, Vec<Outcome>) {
 #[test]
 fn without_pods_the_response_is_empty() {
     assert_eq!(run(&[], &settings(), &Chunking::Whole), (Vec::new(), Vec::new()));
-    let mut merge = Merge::new([], MergeOptions::default());
+    let mut merge = Merge::new([], &MergeOptions::default());
     let mut out = b"before".to_vec();
     assert_eq!(merge.step(&mut out), Step::Done);
     merge.finish(&mut out, Synthetic { component: "etcd", proxy: "sluice-0", emit_up: true }, |_, _| 0);
@@ -196,7 +196,7 @@ impl Session {
     fn new(pods: usize) -> Self {
         let names = ["a", "b", "c"];
         let target = |name| TargetLabels::new([("pod", name)]).unwrap();
-        let merge = Merge::new(names[..pods].iter().copied().map(target), MergeOptions::default());
+        let merge = Merge::new(names[..pods].iter().copied().map(target), &MergeOptions::default());
         Self { merge, steps: Vec::new(), frames: Vec::new() }
     }
 

@@ -182,7 +182,7 @@ fn an_openmetrics_pod_and_a_text_pod_share_one_family() {
                     b_info{pod=\"0\",v=\"1\"} 1\nb_info{pod=\"1\",v=\"1\"} 1\n";
     for size in [1, 7, 1000] {
         let targets = ["0", "1", "2"].map(|pod| TargetLabels::new([("pod", pod)]).unwrap());
-        let mut merge = Merge::new(targets, MergeOptions::default());
+        let mut merge = Merge::new(targets, &MergeOptions::default());
         let mut frames = bodies.map(|(_, body)| body.as_bytes().chunks(size));
         for (pod, (format, _)) in bodies.iter().enumerate() {
             merge.set_format(pod, *format);

@@ -127,7 +127,7 @@ pub fn run_in(
     let targets = pods
         .iter()
         .map(|pod| TargetLabels::new(pod.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))).unwrap());
-    let mut merge = Merge::new(targets, options(settings));
+    let mut merge = Merge::new(targets, &options(settings));
     let mut frames: Vec<_> = pods.iter().map(|pod| chunking.frames(&pod.body).into_iter()).collect();
     (0..pods.len()).for_each(|pod| merge.set_format(pod, format));
     let mut failed = vec![false; pods.len()];
