@@ -50,7 +50,7 @@ enum NameFate {
 
 /// Why a valid sample is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropReason {
+pub(crate) enum DropReason {
     /// A relabel rule.
     Rule,
     /// The name of a family that the merge writes itself.

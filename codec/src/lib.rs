@@ -1,4 +1,46 @@
 //! The exposition codec: Prometheus text is validated, filtered, labelled and merged as it streams.
+//!
+//! Sans I/O: frames are pushed in, rewritten bytes come out, and any chunking of the input gives the same output. What is
+//! accepted, repaired and refused, and what is written, is in `GRAMMAR.md`; [`Merge`] is the way in.
+//!
+//! # The way of a line
+//!
+//! The files stand in the order in which bytes travel:
+//!
+//! ```text
+//! frame ─ lines ─ writer ┬ canonical (scan)      the usual shape of a sample, read at memory speed
+//!                        ├ sample (number, text) every other spelling, and the judge of what is wrong
+//!                        ├ metadata ─ family     HELP and TYPE: which samples belong together
+//!                        ├ openmetrics           OpenMetrics becomes text first
+//!                        ├ gate ─ rules          what becomes of the samples of one name
+//!                        ├ conflict ─ labels     injected labels, `exported_` renaming
+//!                        └ block                 where one family ends and the next begins
+//! pod     one pod's stream, block by block
+//! merge   all pods' streams, family by family; then synthetic: `up` and the error counter
+//! ```
+//!
+//! # Memory
+//!
+//! Per pod: the frame in hand, an unfinished line, a family's name and HELP, and about 20 KiB of tables. Per
+//! response: the caller's output buffer. None of it grows with the body (`tests/memory.rs`).
+//!
+//! # Speed
+//!
+//! A line mostly repeats the one before it, so the quick way (`canonical.rs`) reads only what differs, sixteen bytes at a time, and
+//! copies the line in two pieces around the injected labels. Everything that depends on a sample's name alone is decided once
+//! a name (`gate.rs`). What else was tried is in the commit messages.
+//!
+//! Measured on 2026-11-16 on two cores of an AMD EPYC by `make bench` (wall time, best of 25, in one run) and `make bench-ci` (instructions):
+//!
+//! | input | GB/s | of memcpy | instructions per byte |
+//! |---|---|---|---|
+//! | kube-apiserver, 8.2 MB | 2.3 | 0.13 | 5.1 |
+//! | the same, shapes never repeat | 1.3 | 0.09 | 8.5 |
+//! | with the All rules | 2.0 | 0.11 | 5.7 |
+//! | with the Telemetry rules | 3.0 | 0.14 | 4.5 |
+//! | three different kube-apiservers, merged | 2.5 | 0.24 | 4.8 |
+//! | kube-controller-manager, 0.4 MB | 1.1 | 0.03 | 8.9 |
+//! | etcd, 0.15 MB | 1.0 | 0.03 | 9.9 |
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic"))]
 
@@ -25,7 +67,6 @@ mod writer;
 
 pub use block::Counts;
 pub use error::{Excerpt, Fault, Limit, OpenMetricsFault, PodError};
-pub use gate::DropReason;
 pub use labels::{LabelError, PodIdentity, TargetLabels};
 pub use limits::Limits;
 pub use merge::{Merge, MergeOptions, Outcome, Step, Synthetic};
