@@ -37,7 +37,9 @@ fn any_pods_in_any_pieces_are_merged_as_if_each_were_alone() {
 
 fn mutate_seeds(target: &str, rounds: u32, check: Check) {
     let seeds = seeds(target);
-    seeds.iter().for_each(|seed| checked(check, seed));
+    for seed in &seeds {
+        checked(check, seed);
+    }
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..rounds {
         let mut input = random.pick(&seeds).clone();
