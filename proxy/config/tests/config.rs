@@ -41,7 +41,7 @@ fn problem_of(from: &str, to: &str) -> String {
 fn the_designs_example_is_read_with_all_its_keys() {
     let tenant = parse(DEMO).unwrap();
     let review = tenant.authentication.token_review.as_ref().unwrap();
-    assert_eq!(review.cache_ttl.0, Duration::from_secs(300));
+    assert_eq!(review.cache_ttl.0, Duration::from_mins(5));
     let ports: Vec<_> = tenant.components.values().map(|component| component.port.clone()).collect();
     let name = |name: &str| Some(Port::Name(name.into()));
     assert_eq!(ports, [Some(Port::Number(8085)), name("metrics"), name(""), None]);
