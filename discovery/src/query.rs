@@ -1,0 +1,69 @@
+//! What a component asks for: which pods, and which of their ports.
+
+use std::collections::BTreeMap;
+
+/// The pods of one component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// The control plane's namespace.
+    pub namespace: String,
+    /// Which pods.
+    pub pods: Pods,
+    /// Which port of theirs.
+    pub port: Port,
+}
+
+/// How pods are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pods {
+    /// Those in the slices of this Service.
+    OfService(String),
+    /// Those with these labels.
+    Selected(Selector),
+}
+
+/// A port by name, where the empty name is the port without one, or by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Port {
+    /// By name.
+    Name(String),
+    /// By number, whether or not anybody lists it.
+    Number(u16),
+}
+
+/// A Kubernetes label selector: all of its requirements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+}
+
+/// A condition on one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requirement {
+    /// The label has one of these values.
+    In(String, Vec<String>),
+    /// It has none of them, or there is no such label.
+    NotIn(String, Vec<String>),
+    /// There is such a label.
+    Exists(String),
+    /// There is none.
+    DoesNotExist(String),
+}
+
+impl Selector {
+    /// A selector of these requirements.
+    pub fn new(requirements: impl IntoIterator<Item = Requirement>) -> Self {
+        Self { requirements: requirements.into_iter().collect() }
+    }
+
+    /// Whether something with these labels is selected.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let is_one_of = |key, values: &[String]| labels.get(key).is_some_and(|value| values.contains(value));
+        self.requirements.iter().all(|requirement| match requirement {
+            Requirement::In(key, values) => is_one_of(key, values),
+            Requirement::NotIn(key, values) => !is_one_of(key, values),
+            Requirement::Exists(key) => labels.contains_key(key),
+            Requirement::DoesNotExist(key) => !labels.contains_key(key),
+        })
+    }
+}
