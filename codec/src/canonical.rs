@@ -115,7 +115,7 @@ const MOST_LABELS: usize = 32;
 /// The kube-apiserver has about a hundred different bounds. A table that is too small costs time, not more.
 const FLOATS: usize = 256;
 
-/// And half as many label names.
+/// It has about fifty label names; with ten times as many places two of them seldom want the same.
 const NAMES: usize = 512;
 
 impl Default for Reader {
@@ -165,8 +165,9 @@ impl Reader {
             same_name = common > last.name_end;
             if same_name {
                 name_end = last.name_end;
+                // The last label has the brace behind it, not a comma: it is read again.
                 if last.braces && common >= self.labels[0].value_end as usize + 2 {
-                    kept = self.count;
+                    kept = self.count.saturating_sub(1);
                     while kept > 0 && self.labels[kept - 1].value_end as usize + 2 > common {
                         kept -= 1;
                     }
@@ -209,11 +210,11 @@ impl Reader {
                 let key = NameKey(Short::read(line, at, (open + 1).checked_sub(at)?)?);
                 let known = &mut self.names[key.place()];
                 if *known != key {
-                    let name = Short::read_label_name(line, at, open)?;
-                    if key == self.reserved || target.iter().any(|injected| injected.key == key) {
+                    let clashes = || key == self.reserved || target.iter().any(|injected| injected.key == key);
+                    if !scan::is_label_name(line, at, open) || clashes() {
                         return None;
                     }
-                    if name.is_whole() {
+                    if key.0.is_whole() {
                         *known = key;
                     }
                 }
@@ -269,7 +270,7 @@ impl Reader {
         true
     }
 
-    /// The last line's labels as rules see them. `None` of them clashes with an injected one.
+    /// The last line's labels as rules see them; not one of them clashes with an injected one.
     pub(crate) fn labels<'a>(&'a self, line: &'a [u8], target: &'a TargetLabels) -> CanonicalLabels<'a> {
         CanonicalLabels { line, labels: &self.labels[..self.count], target }
     }

@@ -133,7 +133,7 @@ impl<'a> Resolved<'a> {
     fn has_final_name(&self, label: &Label, fate: Fate, name: &[u8]) -> bool {
         let raw = label.name.span.of(self.line);
         match fate {
-            Fate::Kept if label.name.quoted => text::unescape(raw) == name,
+            Fate::Kept if label.name.quoted => raw.len() >= name.len() && text::unescape(raw) == name,
             Fate::Kept => raw == name,
             Fate::Dropped => false,
             Fate::Exported(times) => {

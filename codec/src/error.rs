@@ -100,7 +100,11 @@ impl Fault {
     /// A short constant word for a metric's label.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Limit { .. } => "limit",
+            Self::Limit { limit: Limit::LineBytes, .. } => "line_limit",
+            Self::Limit { limit: Limit::BodyBytes, .. } => "body_limit",
+            Self::Limit { limit: Limit::Samples, .. } => "sample_limit",
+            Self::Limit { limit: Limit::Labels, .. } => "label_limit",
+            Self::Limit { limit: Limit::NameBytes, .. } => "name_limit",
             Self::OpenMetrics(_) => "openmetrics",
             Self::Abandoned => "abandoned",
             _ => "syntax",
@@ -192,7 +196,7 @@ impl Excerpt {
     }
 
     fn behind(&self) -> String {
-        if self.0.is_empty() { String::new() } else { format!(" in \"{}\"", self.0) }
+        if self.0.is_empty() { String::new() } else { format!(": \"{}\"", self.0) }
     }
 }
 
@@ -243,6 +247,6 @@ mod tests {
             fault: Fault::Limit { limit: Limit::LineBytes, value: 64 },
             excerpt: Excerpt::of(b"foo{\n", u32::MAX),
         };
-        assert_eq!(error.to_string(), "line 7, byte 1234: over the limit of 64 bytes in a line in \"foo{\"");
+        assert_eq!(error.to_string(), "line 7, byte 1234: over the limit of 64 bytes in a line: \"foo{\"");
     }
 }

@@ -76,6 +76,8 @@ pub(crate) struct Metadata {
     declared_len: usize,
     /// As written, repaired; empty for none.
     help: Vec<u8>,
+    /// No block has given `help` yet.
+    help_due: bool,
     kind: Option<DeclaredType>,
 }
 
@@ -87,6 +89,7 @@ impl Metadata {
         text::repair_help_into(&mut help, raw);
         let changed = help != self.help;
         self.help = help;
+        self.help_due |= changed;
         renamed || changed
     }
 
@@ -119,6 +122,12 @@ impl Metadata {
 
     pub(crate) fn help(&self) -> &[u8] {
         &self.help
+    }
+
+    /// Whether the block that begins now is to give HELP: the first after each HELP line. Were it every block, a pod that changes
+    /// between two families could turn eight bytes of samples into a HELP text, again and again.
+    pub(crate) fn take_help_due(&mut self) -> bool {
+        std::mem::take(&mut self.help_due)
     }
 
     pub(crate) fn kind(&self) -> Option<MetricType> {

@@ -9,7 +9,7 @@ use crate::Names;
 use crate::canonical::NameKey;
 use crate::family::{Metadata, MetricType};
 use crate::labels::TargetLabels;
-use crate::rules::{Checker, Labels, Rules, Verdict};
+use crate::rules::{Answers, Labels, Rules, Scratch, Verdict};
 use crate::synthetic;
 
 /// The decisions for the last few names.
@@ -24,6 +24,7 @@ pub(crate) struct Gate {
     current: usize,
     /// The one to be replaced next.
     oldest: usize,
+    scratch: Scratch,
 }
 
 /// The decision for one name.
@@ -37,9 +38,9 @@ struct Decision {
     declared: bool,
     /// The label that must be a float, if the family's type has one.
     bound: Option<(&'static [u8], NameKey)>,
-    checker: Checker,
+    answers: Answers,
     /// `name{injected,`: what every canonical sample of this name begins with.
-    head: Vec<u8>,
+    prefix: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -61,7 +62,8 @@ pub(crate) enum DropReason {
 
 impl Gate {
     pub(crate) fn new(rules: Arc<Rules>, names: Names) -> Self {
-        Self { rules, names, decisions: std::array::from_fn(|_| Decision::default()), current: 0, oldest: 0 }
+        let decisions = std::array::from_fn(|_| Decision::default());
+        Self { rules, names, decisions, current: 0, oldest: 0, scratch: Scratch::default() }
     }
 
     /// To be called when the declared family changes.
@@ -98,16 +100,13 @@ impl Gate {
         if unreadable && self.names == Names::Legacy {
             return Err(DropReason::Name);
         }
-        let Decision { fate, checker, name, .. } = &mut self.decisions[self.current];
+        let Decision { fate, answers, name, .. } = &mut self.decisions[self.current];
         match fate {
             NameFate::Rules(Verdict::Keep) => Ok(()),
             NameFate::Rules(Verdict::Drop) => Err(DropReason::Rule),
             NameFate::Rules(Verdict::Check(rules)) => {
-                if checker.passes(&self.rules, rules, name, labels) {
-                    Ok(())
-                } else {
-                    Err(DropReason::Rule)
-                }
+                let passes = answers.passes(&self.rules, rules, name, labels, &mut self.scratch);
+                if passes { Ok(()) } else { Err(DropReason::Rule) }
             }
             NameFate::Dropped(reason) => Err(*reason),
         }
@@ -136,8 +135,8 @@ impl Gate {
     }
 
     #[inline]
-    pub(crate) fn head(&self) -> &[u8] {
-        &self.decisions[self.current].head
+    pub(crate) fn prefix(&self) -> &[u8] {
+        &self.decisions[self.current].prefix
     }
 }
 
@@ -149,8 +148,8 @@ impl Default for Decision {
             fate: NameFate::Dropped(DropReason::Name),
             declared: false,
             bound: None,
-            checker: Checker::default(),
-            head: Vec::new(),
+            answers: Answers::default(),
+            prefix: Vec::new(),
         }
     }
 }
@@ -171,13 +170,13 @@ impl Decision {
         // A member of a pod's own `up` histogram would bring that family's metadata along.
         let reserved = synthetic::is_reserved(name) || self.declared && synthetic::is_reserved(family.name());
         self.fate = if reserved { NameFate::Dropped(DropReason::Reserved) } else { NameFate::Rules(rules.judge(name)) };
-        self.checker.forget();
-        self.head.clear();
-        self.head.extend_from_slice(name);
-        self.head.push(b'{');
-        self.head.extend_from_slice(target.text());
+        self.answers.forget();
+        self.prefix.clear();
+        self.prefix.extend_from_slice(name);
+        self.prefix.push(b'{');
+        self.prefix.extend_from_slice(target.text());
         if !target.text().is_empty() {
-            self.head.push(b',');
+            self.prefix.push(b',');
         }
     }
 }

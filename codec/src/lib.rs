@@ -73,7 +73,7 @@ pub use merge::{Merge, MergeOptions, Outcome, Step, Synthetic};
 pub use rules::{Action, Decision, Rule, RuleError, Rules};
 
 /// When the output has this many bytes it is handed on: four TLS records, and few enough to stay in a
-/// core's cache between being written and being encrypted. A buffer with [`FRAME_CAPACITY`] never grows but for a line longer
+/// core's cache between being written and being encrypted. A buffer with [`FRAME_CAPACITY`] never grows but for a line or HELP longer
 /// than their difference.
 pub const FRAME_BYTES: usize = 60 * 1024;
 

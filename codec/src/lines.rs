@@ -70,9 +70,9 @@ impl Lines {
         }
     }
 
-    /// Takes the next frame. The one before must have been used up: [`exhausted`](Self::exhausted) said so.
+    /// Takes the next frame. If the one before has not been used up ([`exhausted`](Self::exhausted) did not ask for more), what is
+    /// left of it and the new one are copied together.
     pub(crate) fn feed(&mut self, mut frame: Bytes) {
-        debug_assert!(self.start == self.frame.len());
         if self.state != Feed::Open {
             return;
         }
@@ -82,8 +82,11 @@ impl Lines {
             self.state = Feed::OverLimit;
         }
         self.fed += frame.len() as u64;
+        if self.carry_complete || self.start < self.frame.len() {
+            frame = [&self.frame[self.start..], &frame].concat().into();
+        }
         self.start = 0;
-        if !self.carry.is_empty() {
+        if !self.carry_complete && !self.carry.is_empty() {
             let newline = memchr(b'\n', &frame);
             if self.carry.len() + newline.unwrap_or(frame.len()) > self.limits.line_bytes as usize {
                 self.keep(&frame);

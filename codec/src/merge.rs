@@ -20,7 +20,7 @@ use crate::error::PodError;
 use crate::family::{self, MetricType};
 use crate::labels::TargetLabels;
 use crate::limits::Limits;
-use crate::pod::{Copy, Pod, Seek};
+use crate::pod::{Copied, Pod, Seek};
 use crate::rules::Rules;
 use crate::synthetic::{self, PodReport};
 use crate::writer::Head;
@@ -47,7 +47,8 @@ pub enum Step {
     /// Call [`feed`](Merge::feed), [`end`](Merge::end) or [`fail`](Merge::fail) for this pod, then again. Until then
     /// nothing more can be written, whatever other pods have.
     Need(usize),
-    /// This pod is over because of its own bytes: stop reading from it. Said once.
+    /// This pod is over and not whole, because of its own bytes or because the caller [`fail`](Merge::fail)ed it: stop reading
+    /// from it. Said once, as soon as it is known.
     Failed(usize),
     /// All pods are over; [`finish`](Merge::finish) writes what is left to say.
     Done,
@@ -58,11 +59,15 @@ pub enum Step {
 pub struct Outcome {
     /// Samples read and dropped.
     pub counts: Counts,
-    /// Why the pod is not whole, if it is not.
+    /// The body was read to its end: `up` is 1.
+    pub whole: bool,
+    /// Why the pod is not whole, if that is known already.
     pub error: Option<PodError>,
 }
 
 /// Merges the bodies of several pods into one response. Sans I/O: the caller feeds bytes and takes bytes.
+///
+/// Pods are named by their place in the list given to [`new`](Self::new); any other number panics.
 ///
 /// ```
 /// use sluice_codec::{Merge, MergeOptions, Step, Synthetic, TargetLabels};
@@ -84,7 +89,7 @@ pub struct Outcome {
 /// assert_eq!(out, b"# TYPE a gauge\na{pod=\"etcd-0\"} 1\na{pod=\"etcd-1\"} 2\n# TYPE b untyped\nb{pod=\"etcd-1\"} 3\n");
 /// let errors_before = [7, 0];
 /// merge.finish(&mut out, Synthetic { component: "etcd", proxy: "sluice-0", emit_up: true }, |pod, outcome| {
-///     errors_before[pod] + u64::from(outcome.error.is_some())
+///     errors_before[pod] + u64::from(!outcome.whole)
 /// });
 /// assert!(out.ends_with(b"up{pod=\"etcd-0\"} 1\nup{pod=\"etcd-1\"} 1\n"));
 /// ```
@@ -113,8 +118,6 @@ enum Stage {
     Ready,
     /// Its block is part of the family being written, under this type.
     Taken(MetricType),
-    /// Over, and the caller does not know yet that it failed.
-    Failed,
     Over,
 }
 
@@ -157,7 +160,8 @@ impl Merge {
         self.pods[pod].pod.set_format(format);
     }
 
-    /// The next frame of a pod that [`Step::Need`] asked for.
+    /// The next frame of a pod that [`Step::Need`] asked for. One that was not asked for is kept too, but copied; one that comes
+    /// when the pod is over is dropped.
     pub fn feed(&mut self, pod: usize, frame: Bytes) {
         self.pods[pod].pod.feed(frame);
     }
@@ -172,7 +176,8 @@ impl Merge {
         self.pods[pod].pod.abandon();
     }
 
-    /// Appends to `out` what can be written, and says what is needed to go on.
+    /// Appends to `out` what can be written, and says what is needed to go on. The caller may hand `out` on after any
+    /// step, and should before it waits long for a pod.
     pub fn step(&mut self, out: &mut Vec<u8>) -> Step {
         loop {
             let step = match self.phase {
@@ -188,7 +193,8 @@ impl Merge {
     /// How a pod's scrape ended, or has gone so far.
     pub fn outcome(&self, pod: usize) -> Outcome {
         let pod = &self.pods[pod].pod;
-        Outcome { counts: pod.counts(), error: pod.end().and_then(Result::err).cloned() }
+        let end = pod.end();
+        Outcome { counts: pod.counts(), whole: end == Some(Ok(())), error: end.and_then(Result::err).cloned() }
     }
 
     /// Appends how the scrape of each pod went. `errors_total` is asked for the pod's error count,
@@ -204,8 +210,8 @@ impl Merge {
         }
         let report = |(index, slot)| {
             let Slot { pod, .. }: &Slot = slot;
-            let up = pod.end().is_some_and(|end| end.is_ok());
-            PodReport { labels: pod.target(), up, errors_total: errors_total(index, &self.outcome(index)) }
+            let outcome = self.outcome(index);
+            PodReport { labels: pod.target(), up: outcome.whole, errors_total: errors_total(index, &outcome) }
         };
         let reports: Vec<_> = self.pods.iter().enumerate().map(report).collect();
         synthetic::write_errors(out, &reports, synthetic.component, synthetic.proxy);
@@ -221,12 +227,12 @@ impl Merge {
                 match slot.pod.seek() {
                     Seek::NeedBytes => return Some(Step::Need(index)),
                     Seek::Head => slot.stage = Stage::Ready,
-                    Seek::Over => slot.end(),
+                    Seek::Over => {
+                        if slot.end() {
+                            return Some(Step::Failed(index));
+                        }
+                    }
                 }
-            }
-            if slot.stage == Stage::Failed {
-                slot.stage = Stage::Over;
-                return Some(Step::Failed(index));
             }
         }
         let heads = self.pods.iter().filter_map(Slot::head);
@@ -274,10 +280,14 @@ impl Merge {
             }
             self.phase = Phase::Copy { pod: index, kind };
             match slot.pod.copy(out) {
-                Copy::NeedBytes => return Some(Step::Need(index)),
-                Copy::Full => return Some(Step::Frame),
-                Copy::BlockEnd => slot.stage = Stage::Seeking,
-                Copy::Over => slot.end(),
+                Copied::NeedBytes => return Some(Step::Need(index)),
+                Copied::Full => return Some(Step::Frame),
+                Copied::BlockEnd => slot.stage = Stage::Seeking,
+                Copied::Over => {
+                    if slot.end() {
+                        return Some(Step::Failed(index));
+                    }
+                }
             }
         }
         self.begin_group(false, out);
@@ -290,7 +300,9 @@ impl Slot {
         (self.stage == Stage::Ready).then(|| self.pod.head())
     }
 
-    fn end(&mut self) {
-        self.stage = if let Some(Err(_)) = self.pod.end() { Stage::Failed } else { Stage::Over };
+    /// The pod is over; whether it failed.
+    fn end(&mut self) -> bool {
+        self.stage = Stage::Over;
+        matches!(self.pod.end(), Some(Err(_)))
     }
 }

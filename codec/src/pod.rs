@@ -35,7 +35,7 @@ pub(crate) enum Seek {
 
 /// Where [`Pod::copy`] stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Copy {
+pub(crate) enum Copied {
     NeedBytes,
     /// The output has a frame's worth.
     Full,
@@ -91,9 +91,9 @@ impl Pod {
     /// Reads on to the first sample of the next block.
     pub(crate) fn seek(&mut self) -> Seek {
         match self.run(Mode::Seek, &mut Vec::new()) {
-            Copy::NeedBytes => Seek::NeedBytes,
-            Copy::BlockEnd | Copy::Full => Seek::Head,
-            Copy::Over => Seek::Over,
+            Copied::NeedBytes => Seek::NeedBytes,
+            Copied::BlockEnd | Copied::Full => Seek::Head,
+            Copied::Over => Seek::Over,
         }
     }
 
@@ -103,17 +103,17 @@ impl Pod {
     }
 
     /// Writes samples of the block that [`seek`](Self::seek) found, to its end or as far as possible.
-    pub(crate) fn copy(&mut self, out: &mut Vec<u8>) -> Copy {
+    pub(crate) fn copy(&mut self, out: &mut Vec<u8>) -> Copied {
         self.run(Mode::Copy, out)
     }
 
-    fn run(&mut self, mode: Mode, out: &mut Vec<u8>) -> Copy {
+    fn run(&mut self, mode: Mode, out: &mut Vec<u8>) -> Copied {
         while self.end.is_none() {
             let lines = self.lines.lines();
             if lines.is_empty() {
                 match self.lines.exhausted() {
                     None => {}
-                    Some(Exhausted::NeedBytes) => return Copy::NeedBytes,
+                    Some(Exhausted::NeedBytes) => return Copied::NeedBytes,
                     Some(Exhausted::Ended) => match self.writer.check_end() {
                         Ok(()) => self.end = Some(Ok(())),
                         Err(fault) => self.fail(fault.at(0), Excerpt::default()),
@@ -136,12 +136,12 @@ impl Pod {
             self.lines.consume(bytes, count);
             match stop {
                 Stop::Used => {}
-                Stop::Boundary => return Copy::BlockEnd,
-                Stop::Full => return Copy::Full,
+                Stop::Boundary => return Copied::BlockEnd,
+                Stop::Full => return Copied::Full,
                 Stop::Fault(fault) => self.fail(fault, excerpt),
             }
         }
-        Copy::Over
+        Copied::Over
     }
 
     fn fail(&mut self, fault: LineFault, excerpt: Excerpt) {

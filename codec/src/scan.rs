@@ -141,23 +141,6 @@ impl Short {
         Some(Self { bytes: kept.to_array(), mask: first_bits(len) })
     }
 
-    /// The label name at `at` with `="` behind it, of which the quote stands at `open`; `None` if that is not what
-    /// is there.
-    #[inline]
-    pub(crate) fn read_label_name(buf: &[u8], at: usize, open: usize) -> Option<Self> {
-        let len = open.checked_sub(at + 1)?;
-        let block = block_at(buf, at)?;
-        let first = *buf.get(at)?;
-        let bits = first_bits(len);
-        let names = label_name_bytes(block).to_bitmask();
-        let is_name = !names & bits & ALL == 0 && (bits <= ALL || label_name_end(buf, at) == open - 1);
-        if !is_name || len == 0 || first.is_ascii_digit() || buf.get(open - 1) != Some(&b'=') {
-            return None;
-        }
-        let kept = block & u8x16::new(KEEP[(len + 2).min(LANES)]);
-        Some(Self { bytes: kept.to_array(), mask: first_bits(len + 2) })
-    }
-
     /// Whether the buffer has this text at `at`. False for a text that did not fit, and perhaps within
     /// sixteen bytes of the buffer's end.
     #[inline]
@@ -178,6 +161,13 @@ impl Short {
         let bytes = u128::from_le_bytes(self.bytes);
         (bytes as u64 ^ ((bytes >> 64) as u64).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
+}
+
+/// Whether there is a label name at `at`, and `=` between it and the quote at `open`.
+#[inline]
+pub(crate) fn is_label_name(buf: &[u8], at: usize, open: usize) -> bool {
+    let (Some(equals), Some(first)) = (open.checked_sub(1), buf.get(at)) else { return false };
+    equals > at && buf[equals] == b'=' && !first.is_ascii_digit() && label_name_end(buf, at) == equals
 }
 
 /// Row n keeps n bytes.
@@ -201,11 +191,11 @@ fn first_bits(len: usize) -> u32 {
     !(u32::MAX << len.min(LANES + 1))
 }
 
-/// Equal for equal texts; for texts past sixteen bytes perhaps also for others.
+/// Equal for equal texts; for texts past sixteen bytes perhaps also for others. The length counts: a text may end in NUL.
 impl PartialEq for Short {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
+        self.bytes == other.bytes && self.mask == other.mask
     }
 }
 

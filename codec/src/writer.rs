@@ -21,6 +21,8 @@ pub(crate) struct Writer {
     gate: Gate,
     /// The family the last metadata lines declared.
     family: Metadata,
+    /// The block found last is the one to give the family's HELP.
+    gives_help: bool,
     progress: Progress,
     reader: Reader,
     sample: Sample,
@@ -60,7 +62,7 @@ pub(crate) enum Stop {
 pub(crate) struct Head<'a> {
     /// Unescaped.
     pub(crate) name: &'a [u8],
-    /// As written; empty for none.
+    /// As written; empty for none, or if an earlier block gave it.
     pub(crate) help: &'a [u8],
     pub(crate) kind: Option<MetricType>,
 }
@@ -72,6 +74,7 @@ impl Writer {
             honor_labels: options.honor_labels,
             gate: Gate::new(options.rules.clone(), options.names),
             family: Metadata::default(),
+            gives_help: false,
             progress: Progress::new(options.limits.samples),
             reader: Reader::default(),
             sample: Sample::default(),
@@ -97,7 +100,8 @@ impl Writer {
     /// The family of the sample before which reading stopped.
     pub(crate) fn head(&self) -> Head<'_> {
         if self.gate.is_declared() {
-            Head { name: self.family.name(), help: self.family.help(), kind: self.family.kind() }
+            let help = if self.gives_help { self.family.help() } else { b"" };
+            Head { name: self.family.name(), help, kind: self.family.kind() }
         } else {
             Head { name: self.gate.name(), help: b"", kind: None }
         }
@@ -121,7 +125,12 @@ impl Writer {
         match read {
             Ok(()) if input.is_used() => Stop::Used,
             Ok(()) => Stop::Full,
-            Err(Halt::Boundary) => Stop::Boundary,
+            Err(Halt::Boundary) => {
+                if mode == Mode::Seek && self.gate.is_declared() {
+                    self.gives_help = self.family.take_help_due();
+                }
+                Stop::Boundary
+            }
             Err(Halt::Fault(fault)) => Stop::Fault(fault),
         }
     }
@@ -190,11 +199,11 @@ impl Writer {
                 return Ok(true);
             }
         }
-        let head = self.gate.head();
+        let prefix = self.gate.prefix();
         if line.labels {
-            out.extend_from_slice(head);
+            out.extend_from_slice(prefix);
             out.extend_from_slice(&rest[line.name_end + 1..=line.end]);
-        } else if let Some((_, without_comma)) = head.split_last().filter(|_| !self.target.text().is_empty()) {
+        } else if let Some((_, without_comma)) = prefix.split_last().filter(|_| !self.target.text().is_empty()) {
             out.extend_from_slice(without_comma);
             out.push(b'}');
             out.extend_from_slice(&rest[line.name_end..=line.end]);

@@ -1,4 +1,4 @@
 //! Any line, in any surroundings.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| sluice_codec_fuzz::invariants::line(data));
+sluice_codec_fuzz::fuzz!(line);

@@ -39,7 +39,10 @@ const SURROUNDINGS: [(&[u8], &[u8]); 7] = [
 pub fn line(input: &[u8]) {
     let line = &*with_letters(input.split(|byte| *byte == b'\n').next().unwrap_or_default());
     let twice = [line, b"\n"].concat();
-    let itself = [(twice.as_slice(), &b"\n"[..])];
+    // What it is repaired to, if it is a sample: nearly the same, and read in another way.
+    let repaired = drive(&[pod_with(&[], line)], &[Format::Text], &settings(), &Feeding::default());
+    let repaired = &repaired.response[..repaired.merged];
+    let itself = [(twice.as_slice(), &b"\n"[..]), (repaired, b"\n"), (repaired, &twice)];
     for (index, (before, after)) in SURROUNDINGS.iter().chain(&itself).enumerate() {
         let body = [before, line, after].concat();
         // All four combinations with each surrounding would be four times the work for little.
@@ -293,6 +296,16 @@ impl Driven {
         if formats.iter().all(|format| *format == Format::Text) {
             self.assert_like_model(settings);
         }
+        self.assert_read_again(settings);
+    }
+
+    /// What was written is read without a complaint, and there is nothing left to repair or to drop.
+    fn assert_read_again(&self, settings: &Settings) {
+        let body = &self.response[..self.merged];
+        let lenient = Settings { utf8: settings.utf8, ..crate::support::settings() };
+        let again = drive(&[pod_with(&[], body)], &[Format::Text], &lenient, &Feeding::default());
+        assert_eq!(again.outcomes[0].error, None, "in {}", body.escape_ascii());
+        assert_same_bytes(&again.samples().concat(), &self.samples().concat(), "what was read again");
     }
 
     fn assert_like_model(&self, settings: &Settings) {

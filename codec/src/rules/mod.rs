@@ -176,49 +176,78 @@ impl Compiled {
     }
 }
 
-/// Answers [`Verdict::Check`] for the samples of one name, remembering what it was asked.
+/// What [`Verdict::Check`] answered for the samples of one name.
 #[derive(Debug, Default)]
-pub(crate) struct Checker {
-    /// Joined values of all rules asked, each behind its length, to their answer.
-    answers: AHashMap<Box<[u8]>, bool>,
-    joined: Vec<u8>,
-    key: Vec<u8>,
+pub(crate) struct Answers {
+    /// By the values of all labels the rules look at, each behind its length.
+    known: AHashMap<Box<[u8]>, bool>,
 }
 
-impl Checker {
-    /// A histogram has tens of buckets and `le` is what such rules look at. Past this many different
+/// Texts put together to ask for an answer; one for all names of a pod.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    key: Vec<u8>,
+    joined: Vec<u8>,
+}
+
+impl Answers {
+    /// A histogram has tens of buckets, and `le` is what such rules look at. Past this many different
     /// values the rules are evaluated each time.
-    const ANSWERS: usize = 256;
+    const MOST: usize = 64;
     /// Longer values are not worth keeping.
-    const KEY_BYTES: usize = 128;
+    const KEY_BYTES: usize = 64;
 
     /// To be called when the name changes.
     pub(crate) fn forget(&mut self) {
-        self.answers.clear();
+        self.known.clear();
     }
 
-    pub(crate) fn passes(&mut self, rules: &Rules, check: &[u16], name: &[u8], labels: &impl Labels) -> bool {
-        self.key.clear();
-        for &number in check {
-            let rule = &rules.rules[usize::from(number)];
-            for source in rule.sources.iter().filter(|source| &***source != NAME) {
-                let before = self.key.len();
-                self.key.extend_from_slice(&[0; 4]);
-                if let Some(value) = labels.get(source.as_bytes()) {
-                    self.key.extend_from_slice(&value);
-                }
-                let len = (self.key.len() - before - 4) as u32;
-                self.key[before..before + 4].copy_from_slice(&len.to_le_bytes());
-            }
-        }
-        if let Some(&answer) = self.answers.get(&self.key[..]) {
+    pub(crate) fn passes(
+        &mut self,
+        rules: &Rules,
+        check: &[u16],
+        name: &[u8],
+        labels: &impl Labels,
+        scratch: &mut Scratch,
+    ) -> bool {
+        let has_key = scratch.set_key(rules, check, labels);
+        if has_key && let Some(&answer) = self.known.get(&scratch.key[..]) {
             return answer;
         }
-        let answer = check.iter().all(|&rule| rules.passes(usize::from(rule), name, labels, &mut self.joined));
-        if self.answers.len() < Self::ANSWERS && self.key.len() <= Self::KEY_BYTES {
-            self.answers.insert(self.key.as_slice().into(), answer);
+        let answer = check.iter().all(|&rule| rules.passes(usize::from(rule), name, labels, &mut scratch.joined));
+        if has_key && self.known.len() < Self::MOST {
+            self.known.insert(scratch.key.as_slice().into(), answer);
         }
+        scratch.shrink();
         answer
+    }
+}
+
+impl Scratch {
+    /// What is kept between samples; a longer value's memory is given back at once.
+    const KEPT_BYTES: usize = 4096;
+
+    /// Puts together what the answer depends on; false if that is too long to be remembered.
+    fn set_key(&mut self, rules: &Rules, check: &[u16], labels: &impl Labels) -> bool {
+        self.key.clear();
+        for &number in check {
+            let sources = &rules.rules[usize::from(number)].sources;
+            for source in sources.iter().filter(|source| &***source != NAME) {
+                let value = labels.get(source.as_bytes()).unwrap_or_default();
+                if self.key.len() + value.len() > Answers::KEY_BYTES {
+                    return false;
+                }
+                self.key.push(value.len() as u8);
+                self.key.extend_from_slice(&value);
+            }
+        }
+        true
+    }
+
+    fn shrink(&mut self) {
+        if self.joined.capacity() > Self::KEPT_BYTES {
+            self.joined = Vec::new();
+        }
     }
 }
 

@@ -85,17 +85,20 @@ fn an_answer_is_remembered_for_its_values_only() {
         }
     }
     let rules = Rules::compile(&[rule(Action::Drop, &["__name__", "le"], "b;(0.1|2)")]).unwrap();
-    let mut checker = Checker::default();
+    let (mut answers, mut scratch) = (Answers::default(), Scratch::default());
     for _ in 0..2 {
         for (le, passes) in [("0.1", false), ("2", false), ("3", true), ("", true), ("0x1", false)] {
-            assert_eq!(checker.passes(&rules, &[0], b"b", &Le(le)), passes, "{le}");
+            assert_eq!(answers.passes(&rules, &[0], b"b", &Le(le), &mut scratch), passes, "{le}");
         }
     }
-    for n in 0..2 * Checker::ANSWERS {
+    for n in 0..2 * Answers::MOST {
         let le: &'static str = format!("v{n}").leak();
-        assert!(checker.passes(&rules, &[0], b"b", &Le(le)));
+        assert!(answers.passes(&rules, &[0], b"b", &Le(le), &mut scratch));
     }
-    assert!(checker.answers.len() <= Checker::ANSWERS);
+    let long: &'static str = "x".repeat(100_000).leak();
+    assert!(answers.passes(&rules, &[0], b"b", &Le(long), &mut scratch));
+    assert!(answers.known.len() <= Answers::MOST);
+    assert!(scratch.joined.capacity() + scratch.key.capacity() <= 2 * Scratch::KEPT_BYTES);
 }
 
 #[test]

@@ -154,11 +154,11 @@ fn a_metric_name_may_have_4096_bytes() {
 #[test]
 fn errors_read_like_sentences_in_a_log() {
     let rows: &[(&[u8], &str)] = &[
-        (b"good 1\nbad{x=\"\xff\"} 1\n", r#"line 2, byte 14: invalid UTF-8 in "bad{x=\"\xff\"} 1""#),
-        (b"good 1\ngood 2\ngood 3\n", r#"line 3, byte 14: over the limit of 2 samples in a body in "good 3""#),
+        (b"good 1\nbad{x=\"\xff\"} 1\n", r#"line 2, byte 14: invalid UTF-8: "bad{x=\"\xff\"} 1""#),
+        (b"good 1\ngood 2\ngood 3\n", r#"line 3, byte 14: over the limit of 2 samples in a body: "good 3""#),
         (
             b"good 1\nbad 1 12:30\n",
-            "line 2, byte 13: expected a whole number of milliseconds as timestamp in \"bad 1 12:30\"",
+            "line 2, byte 13: expected a whole number of milliseconds as timestamp: \"bad 1 12:30\"",
         ),
     ];
     for (body, expected) in rows {

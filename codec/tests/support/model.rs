@@ -101,6 +101,8 @@ struct PodReader<'a> {
     settings: &'a Settings,
     rules: Vec<Regex>,
     declared: Option<Family>,
+    /// No block has given the declared family's HELP yet.
+    help_due: bool,
     blocks: Vec<Block>,
     result: PodResult,
 }
@@ -112,6 +114,7 @@ fn read_pod(pod: &PodInput, settings: &Settings) -> (Vec<Block>, PodResult) {
         settings,
         rules: settings.rules.iter().map(anchored).collect(),
         declared: None,
+        help_due: false,
         blocks: Vec::new(),
         result: PodResult::default(),
     };
@@ -160,6 +163,7 @@ impl PodReader<'_> {
         let fresh = Family { name: name.to_string(), help: String::new(), kind: None };
         let mut family = before.clone().unwrap_or(fresh);
         set(&mut family);
+        self.help_due |= before.as_ref().map_or("", |before| &before.help) != family.help;
         let same = before.is_some_and(|before| before.help == family.help && before.kind == family.kind);
         self.declared = Some(family);
         if let Some(block) = self.blocks.last_mut().filter(|block| block.declared && !same) {
@@ -220,7 +224,7 @@ impl PodReader<'_> {
     fn add_to_block(&mut self, declared: Option<Family>, sample: &str, line: String) {
         let is_declared = declared.is_some();
         let undeclared = Family { name: sample.to_string(), help: String::new(), kind: None };
-        let family = declared.unwrap_or(undeclared);
+        let mut family = declared.unwrap_or(undeclared);
         if let Some(block) = self.blocks.last_mut()
             && !block.ended
             && block.declared == is_declared
@@ -230,6 +234,9 @@ impl PodReader<'_> {
             return;
         }
         let lines = vec![line];
+        if is_declared && !std::mem::take(&mut self.help_due) {
+            family.help = String::new();
+        }
         self.blocks.push(Block { family, declared: is_declared, ended: false, lines });
     }
 }
