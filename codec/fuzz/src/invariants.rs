@@ -290,8 +290,11 @@ impl Driven {
         let synthetic = self.given.len() * (1 + usize::from(settings.emit_up));
         let expected = self.outcomes.iter().map(written).sum::<u64>() + synthetic as u64;
         assert_eq!(parsed.samples.len() as u64, expected, "samples written in {}", self.response.escape_ascii());
-        for (pod, outcome) in self.given.iter().zip(&self.outcomes) {
+        for ((pod, outcome), format) in self.given.iter().zip(&self.outcomes).zip(formats) {
             outcome.error.iter().for_each(|error| assert_sound(error, &pod.body));
+            if *format == Format::OpenMetrics {
+                assert_ends_with_eof(outcome, &pod.body);
+            }
         }
         if formats.iter().all(|format| *format == Format::Text) {
             self.assert_like_model(settings);
@@ -371,5 +374,15 @@ fn assert_sound(error: &PodError, body: &[u8]) {
     if error.fault != Fault::OpenMetrics(OpenMetricsFault::MissingEof) {
         let line = body[..offset].split(|byte| *byte == b'\n').count() as u64;
         assert_eq!(line, error.line, "{error:?}");
+    }
+}
+
+/// There is no model of OpenMetrics, but this much can be said of a body's end without one.
+fn assert_ends_with_eof(outcome: &Outcome, body: &[u8]) {
+    let found = body.split(|byte| *byte == b'\n').any(|line| line == b"# EOF");
+    match &outcome.error {
+        None => assert!(found && body.strip_suffix(b"\n").unwrap_or(body).ends_with(b"# EOF")),
+        Some(error) if error.fault == Fault::OpenMetrics(OpenMetricsFault::MissingEof) => assert!(!found, "{error:?}"),
+        Some(_) => {}
     }
 }

@@ -5,6 +5,7 @@
 //! pattern cannot match anything that begins with this name. Only what is left ([`Verdict::Check`]) looks at a
 //! sample's labels, and remembers the answer for the values it saw.
 
+mod dialect;
 mod pattern;
 
 use std::borrow::Cow;
@@ -24,7 +25,7 @@ pub struct Rule {
     pub source_labels: Vec<String>,
     /// What stands between the joined values; Prometheus' default is `;`.
     pub separator: String,
-    /// Must match the whole joined value. Prometheus 3's reading: `.` matches a newline too.
+    /// Must match the whole joined value. Go's dialect, in Prometheus 3's reading: `.` matches a newline too.
     pub regex: String,
 }
 
@@ -39,13 +40,13 @@ pub enum Action {
 
 /// A rule that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("rule {rule}: regex {regex:?}: {reason}")]
+#[error("rule {}: regex {regex:?}: {reason}", rule + 1)]
 pub struct RuleError {
     /// Place in the list, from 0.
     pub rule: usize,
     /// The pattern as given.
     pub regex: String,
-    /// What the regex compiler said.
+    /// What is wrong with it, in one line.
     pub reason: String,
 }
 

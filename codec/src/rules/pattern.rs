@@ -9,6 +9,8 @@ use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use super::dialect;
+
 #[derive(Debug)]
 pub(super) enum Pattern {
     /// Matches these texts and whatever begins with one of these prefixes.
@@ -31,18 +33,23 @@ const MOST_BRANCHES: usize = 1024;
 /// the memory taken.
 const SIZE_LIMIT: usize = 10 << 20;
 
+/// Bound on what a matcher remembers of the texts it has seen; past it the matcher starts anew. A rule's pattern
+/// needs a fraction of this, and hostile label values get no more.
+const DFA_SIZE_LIMIT: usize = 256 << 10;
+
 impl Pattern {
     pub(super) fn compile(pattern: &str) -> Result<Self, String> {
+        // The pattern alone must be valid: `a)|(b` is only so between our parentheses.
+        let pattern = &dialect::translate(pattern)?;
         // The whole joined value, with `.` matching a newline, as Prometheus 3 anchors.
         let anchored = format!("^(?s:{pattern})$");
-        let regex = RegexBuilder::new(&anchored).size_limit(SIZE_LIMIT).build().map_err(|error| error.to_string())?;
-        // The pattern alone must be one too: `a)|(b` is only valid between our parentheses.
-        let hir = ParserBuilder::new()
-            .utf8(false)
-            .dot_matches_new_line(true)
+        let regex = RegexBuilder::new(&anchored)
+            .size_limit(SIZE_LIMIT)
+            .dfa_size_limit(DFA_SIZE_LIMIT)
             .build()
-            .parse(pattern)
-            .map_err(|error| error.to_string())?;
+            .map_err(one_line)?;
+        let hir =
+            ParserBuilder::new().utf8(false).dot_matches_new_line(true).build().parse(pattern).map_err(one_line)?;
         Ok(match branches(&hir) {
             Some(branches) => {
                 let (open, closed): (Vec<_>, Vec<_>) = branches.into_iter().partition(|branch| branch.open);
@@ -75,6 +82,11 @@ impl Pattern {
             Self::Regex { beginning, .. } => compatible(beginning),
         }
     }
+}
+
+/// The last line of what the compiler says; the others draw the pattern.
+fn one_line(error: impl std::fmt::Display) -> String {
+    error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_string()
 }
 
 /// All that the pattern matches, if that is a small set of texts and prefixes.

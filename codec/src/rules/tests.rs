@@ -103,9 +103,36 @@ fn an_answer_is_remembered_for_its_values_only() {
 
 #[test]
 fn a_rule_that_does_not_compile_is_an_error_with_its_place() {
-    for regex in ["a(", "*", "a)|(b", "\\C"] {
+    for (regex, reason) in [
+        ("a(", "unclosed group at byte 1"),
+        ("*", "repetition operator missing expression at byte 0"),
+        ("a)|(b", "unopened group at byte 1"),
+        ("\\C", "unrecognized escape sequence at byte 0"),
+        ("[a&&b]", "'&&', '--' and '~~' in a class must be escaped at byte 1"),
+        ("[[a]b]", "'[' in a class must be escaped at byte 1"),
+    ] {
         let error = Rules::compile(&[drop_name("ok"), drop_name(regex)]).unwrap_err();
-        assert_eq!((error.rule, error.regex.as_str()), (1, regex));
-        assert!(!error.reason.is_empty());
+        assert_eq!((error.rule, error.regex.as_str(), error.reason.as_str()), (1, regex, reason));
+    }
+    let error = Rules::compile(&[drop_name("(a{1000}){1000}")]).unwrap_err();
+    assert_eq!(error.to_string().lines().count(), 1, "{error}");
+}
+
+/// Go's classes are ASCII.
+#[test]
+fn patterns_mean_what_go_means_by_them() {
+    for (pattern, matching, other) in [
+        (r"\d+", "42", "\u{663}"),
+        (r"[\d.]+", "4.2", "\u{663}"),
+        (r"[^\d]", "x", "4"),
+        (r"[\D]", "\u{663}", "4"),
+        (r"\w\W", "a-", "é-"),
+        (r"\s\S", " x", "\u{a0}x"),
+        (r"é\b.*", "éa", "é-"),
+        (r"[[:alpha:]]", "a", "é"),
+    ] {
+        let compiled = Pattern::compile(pattern).unwrap();
+        assert!(compiled.matches(matching.as_bytes()), "{pattern} {matching}");
+        assert!(!compiled.matches(other.as_bytes()), "{pattern} {other}");
     }
 }

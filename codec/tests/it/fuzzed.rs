@@ -24,17 +24,17 @@ fn what_broke_a_promise_once_does_not_again() {
 
 #[test]
 fn any_line_is_read_as_the_model_reads_it() {
-    mutate_seeds("line", 4000, invariants::line);
+    mutate_seeds("line", 3000, invariants::line);
 }
 
 #[test]
 fn any_body_in_any_pieces_is_rewritten_as_the_model_does() {
-    mutate_seeds("rewrite", 5000, invariants::rewrite);
+    mutate_seeds("rewrite", 4000, invariants::rewrite);
 }
 
 #[test]
 fn any_pods_in_any_pieces_are_merged_as_if_each_were_alone() {
-    mutate_seeds("merge", 5000, invariants::merge);
+    mutate_seeds("merge", 3000, invariants::merge);
 }
 
 fn mutate_seeds(target: &str, rounds: u32, check: Check) {

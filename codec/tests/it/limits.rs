@@ -36,7 +36,7 @@ fn the_error_names_the_limit_its_value_and_the_place() {
         assert_eq!(error.fault, Fault::Limit { limit, value });
         assert_eq!((error.pod, error.line, error.offset), (1, 3, 8), "{limit:?}");
         assert_eq!(error.excerpt.as_str(), excerpt, "{limit:?}");
-        assert_eq!(error.fault.reason(), "limit");
+        assert!(error.fault.reason().ends_with("_limit"));
     }
 }
 
@@ -72,7 +72,8 @@ fn a_line_past_both_the_line_and_the_body_limit_is_the_same_error_in_every_chunk
     let body = [b"a 1\n", &[b'x'; 200][..], b"\n"].concat();
     for (line_bytes, body_bytes) in [(50, 100), (100, 50), (100, 104), (100, 105), (100, 106)] {
         let error = error_of(&body, &Settings { line_bytes, body_bytes, ..settings() });
-        assert_eq!((error.line, error.offset, error.fault.reason()), (2, 4, "limit"), "{line_bytes} {body_bytes}");
+        assert_eq!((error.line, error.offset), (2, 4), "{line_bytes} {body_bytes}");
+        assert!(error.fault.reason().ends_with("_limit"), "{line_bytes} {body_bytes}");
     }
 }
 

@@ -83,7 +83,11 @@ fn a_block_is_a_run_of_samples_of_one_family() {
         ("# TYPE x gauge\nx 1\n# TYPE y gauge\nx 2\n", "# TYPE x gauge\nx 1\n# TYPE x untyped\nx 2\n"),
         ("x 1\n# TYPE x gauge\nx 2\n", "x 1\n# TYPE x gauge\nx 2\n"),
         ("# TYPE z gauge\nx 1\n# HELP z text\nx 2\n# TYPE y gauge\nx 3\n", "x 1\nx 2\nx 3\n"),
-        ("# HELP x text\nx 1\ny 1\nx 2\n", "# HELP x text\nx 1\ny 1\n# HELP x text\nx 2\n"),
+        ("# HELP x text\nx 1\ny 1\nx 2\n", "# HELP x text\nx 1\ny 1\nx 2\n"),
+        (
+            "# HELP x text\n# TYPE x gauge\nx 1\ny 1\nx 2\n",
+            "# HELP x text\n# TYPE x gauge\nx 1\n# TYPE y untyped\ny 1\n# TYPE x gauge\nx 2\n",
+        ),
         ("# HELP x text\n# HELP y text\n# TYPE x gauge\nx 1\n", "# TYPE x gauge\nx 1\n"),
     ];
     for (body, expected) in rows {
