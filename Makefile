@@ -40,6 +40,15 @@ bench-ci:
 	$(call need,valgrind,valgrind)
 	$(CARGO) run --release -p sluice-bench --locked -- instructions
 
+fuzz:
+	$(call need,c++,g++)
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install cargo-fuzz --locked
+	cd codec && for target in line rewrite merge; do \
+	  mkdir -p fuzz/corpus/$$target && \
+	  RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run --sanitizer none --no-trace-compares $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+	    -dict=fuzz/exposition.dict -max_len=4096 -timeout=10 -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+	done
+
 bench-record:
 	$(call need,valgrind,valgrind)
 	$(CARGO) run --release -p sluice-bench --locked -- instructions record

@@ -65,8 +65,16 @@ struct CanonicalLabel {
 }
 
 /// A label name as it stands in a canonical line: `name="`, or the first sixteen bytes of that.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct NameKey(Short);
+
+/// A name holds no NUL.
+impl PartialEq for NameKey {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.0.has_bytes_of(&other.0)
+    }
+}
 
 impl NameKey {
     pub(crate) fn of(name: &[u8]) -> Self {

@@ -149,6 +149,12 @@ impl Short {
         !block.simd_eq(u8x16::new(self.bytes)).to_bitmask() & self.mask == 0
     }
 
+    /// Whether the two are equal, if neither ends in NUL.
+    #[inline]
+    pub(crate) fn has_bytes_of(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+
     /// Whether all of it fitted.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
@@ -195,7 +201,7 @@ fn first_bits(len: usize) -> u32 {
 impl PartialEq for Short {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes && self.mask == other.mask
+        self.has_bytes_of(other) && self.mask == other.mask
     }
 }
 
