@@ -29,7 +29,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	@if $(CARGO) deny --version >/dev/null 2>&1; \
-	then $(CARGO) deny --locked check --config .cargo/deny.toml bans licenses sources; \
+	then $(CARGO) deny --locked --config .cargo/deny.toml check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies were not checked"; fi
 
 bench:
