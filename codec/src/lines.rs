@@ -90,6 +90,9 @@ impl Lines {
             let newline = memchr(b'\n', &frame);
             if self.carry.len() + newline.unwrap_or(frame.len()) > self.limits.line_bytes as usize {
                 self.keep(&frame);
+                // Nothing is lent any more; what was in hand has been read.
+                self.frame = Bytes::new();
+                self.complete = 0;
                 return;
             }
             self.start = newline.map_or(frame.len(), |newline| newline + 1);

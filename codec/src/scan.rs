@@ -10,8 +10,11 @@ use std::num::NonZeroU64;
 
 use wide::u8x16;
 
+/// What every machine of our two architectures compares at once; wider vectors would need a check at run time.
 const LANES: usize = 16;
+/// A mask with a bit for each lane.
 const ALL: u32 = 0xffff;
+/// As many bytes as a mask in one register has bits.
 const BLOCK: usize = 64;
 
 /// The end of the run of metric name bytes (`[a-zA-Z0-9_:]`) that starts at `at`.

@@ -129,17 +129,20 @@ proptest! {
 
     /// Frames that were not asked for are kept.
     #[test]
-    fn frames_may_come_early(body in any_body(), cuts in cuts(800)) {
+    fn frames_may_come_early(body in any_body(), cuts in cuts(800), settings in any_settings(), first_step in 0..8usize) {
         let (body, _) = body;
         let pods = [pod_with(&target(0), body.clone())];
-        let (expected, outcomes) = run(&pods, &settings(), &Chunking::Whole);
+        let (expected, outcomes) = run(&pods, &settings, &Chunking::Whole);
         let target = sluice_codec::TargetLabels::new(target(0)).unwrap();
-        let mut merge = sluice_codec::Merge::new([target], &options(&settings()));
+        let mut merge = sluice_codec::Merge::new([target], &options(&settings));
         let mut out = Vec::new();
         let mut start = 0;
-        for end in cuts.into_iter().map(|cut| cut.min(body.len())).chain([body.len()]) {
+        for (number, end) in cuts.into_iter().map(|cut| cut.min(body.len())).chain([body.len()]).enumerate() {
             merge.feed(0, body[start..end].to_vec().into());
             start = end;
+            if number == first_step {
+                merge.step(&mut out);
+            }
         }
         merge.end(0);
         while merge.step(&mut out) != sluice_codec::Step::Done {}
