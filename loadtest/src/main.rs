@@ -1,0 +1,2 @@
+//! The load test.
+fn main() {}
