@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use sluice_codec::{Action, PodIdentity, Rule, Rules, TargetLabels};
+use sluice_codec::{PodIdentity, Rules, TargetLabels};
 
-use crate::component::{Component, LabelSelector, Operator, RelabelAction, Scheme};
+use crate::component::{Component, LabelSelector, Operator, Scheme};
 use crate::error::Problem;
 use crate::tenant::Tenant;
 
@@ -103,17 +103,7 @@ fn check_component(component: &Component, pod_labels: &[String], problems: &mut 
     check_tls(component, problems);
     check_labels(component, pod_labels, problems);
     for (place, relabeling) in component.metric_relabelings.iter().enumerate() {
-        let action = match relabeling.action {
-            RelabelAction::Keep => Action::Keep,
-            RelabelAction::Drop => Action::Drop,
-        };
-        let rule = Rule {
-            action,
-            source_labels: relabeling.source_labels.clone(),
-            separator: relabeling.separator.clone(),
-            regex: relabeling.regex.clone(),
-        };
-        if let Err(error) = Rules::compile(&[rule]) {
+        if let Err(error) = Rules::compile(&[relabeling.to_rule()]) {
             problems.add(&format!("metricRelabelings[{place}].regex"), &format!("{:?}: {}", error.regex, error.reason));
         }
     }

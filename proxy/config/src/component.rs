@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sluice_codec::{Action, Limits, Rule, RuleError, Rules};
 
 use crate::unit::{ByteSize, Span};
 
@@ -193,9 +194,50 @@ pub enum Operator {
 }
 
 impl Component {
+    /// The rules on samples, compiled; a component that was [parsed](crate::parse) has no error.
+    pub fn rules(&self) -> Result<Rules, RuleError> {
+        let rules: Vec<Rule> = self.metric_relabelings.iter().map(Relabeling::to_rule).collect();
+        Rules::compile(&rules)
+    }
+
+    /// The files it names, each with its key's path below the component: `tlsConfig.caFile`.
+    pub fn files(&self) -> Vec<(String, &Path)> {
+        let Some(tls) = &self.tls_config else { return Vec::new() };
+        let keys = [("caFile", &tls.ca_file), ("certFile", &tls.cert_file), ("keyFile", &tls.key_file)];
+        let named = keys.into_iter().filter_map(|(key, file)| Some((key, file.as_deref()?)));
+        named.map(|(key, file)| (format!("tlsConfig.{key}"), file)).collect()
+    }
+
     pub(crate) fn files_mut(&mut self) -> Vec<&mut PathBuf> {
         let Some(tls) = &mut self.tls_config else { return Vec::new() };
         [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file].into_iter().flatten().collect()
+    }
+}
+
+impl Relabeling {
+    /// The rule in the codec's words.
+    pub fn to_rule(&self) -> Rule {
+        let action = match self.action {
+            RelabelAction::Keep => Action::Keep,
+            RelabelAction::Drop => Action::Drop,
+        };
+        Rule {
+            action,
+            source_labels: self.source_labels.clone(),
+            separator: self.separator.clone(),
+            regex: self.regex.clone(),
+        }
+    }
+}
+
+impl From<ComponentLimits> for Limits {
+    fn from(limits: ComponentLimits) -> Self {
+        Self {
+            // What was parsed is below 4 GiB.
+            line_bytes: u32::try_from(limits.line_bytes.0).unwrap_or(u32::MAX),
+            body_bytes: limits.body_bytes.0,
+            samples: limits.samples,
+        }
     }
 }
 
@@ -208,7 +250,7 @@ impl Scheme {
 
 impl Default for ComponentLimits {
     fn default() -> Self {
-        let line_bytes = ByteSize(sluice_codec::Limits::LINE_BYTES.into());
+        let line_bytes = ByteSize(Limits::LINE_BYTES.into());
         Self { body_bytes: ByteSize(256 << 20), line_bytes, samples: 0 }
     }
 }

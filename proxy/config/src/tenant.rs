@@ -117,6 +117,26 @@ impl Default for TenantLimits {
 }
 
 impl Tenant {
+    /// All files it names, each with its key's path: `components.etcd.tlsConfig.caFile`.
+    pub fn files(&self) -> Vec<(String, &Path)> {
+        let authentication = &self.authentication;
+        let review = authentication.token_review.as_ref().map(|review| &review.kubeconfig);
+        let client = authentication.client_certificate.as_ref().map(|client| &client.ca_file);
+        let discovery = self.discovery.as_ref().and_then(|discovery| discovery.kubeconfig.as_ref());
+        let own = [
+            ("serving.certFile", Some(&self.serving.cert_file)),
+            ("serving.keyFile", Some(&self.serving.key_file)),
+            ("authentication.tokenReview.kubeconfig", review),
+            ("authentication.clientCertificate.caFile", client),
+            ("discovery.kubeconfig", discovery),
+        ];
+        let own = own.into_iter().filter_map(|(key, file)| Some((key.to_string(), file?.as_path())));
+        let of_components = self.components.iter().flat_map(|(name, component)| {
+            component.files().into_iter().map(move |(key, file)| (format!("components.{name}.{key}"), file))
+        });
+        own.chain(of_components).collect()
+    }
+
     /// Makes relative paths relative to `base`.
     pub(crate) fn resolve_paths(&mut self, base: &Path) {
         for path in self.files_mut() {

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use sluice_codec::Limits;
 use sluice_config::{ByteSize, ConfigError, Port, Scheme, Tenant, TenantLimits, load, parse, to_yaml};
 
 const DEMO: &str = include_str!("demo.yaml");
@@ -83,6 +84,38 @@ fn relative_paths_are_meant_from_where_the_file_is() {
     assert_eq!(tls.key_file, Some(PathBuf::from("/abs/tls.key")));
     let missing = load(Path::new("/nowhere/config.yaml")).unwrap_err().to_string();
     assert!(missing.starts_with("/nowhere/config.yaml: No such file"), "{missing}");
+}
+
+#[test]
+fn every_file_is_listed_with_its_key_and_meant_from_where_the_configuration_is() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let tenant = load(&directory.join("demo.yaml")).unwrap();
+    let files = tenant.files();
+    let expected = [
+        ("serving.certFile", "serving/tls.crt"),
+        ("serving.keyFile", "serving/tls.key"),
+        ("authentication.tokenReview.kubeconfig", "hosted/kubeconfig"),
+        ("authentication.clientCertificate.caFile", "client-ca/ca.crt"),
+        ("discovery.kubeconfig", "management/kubeconfig"),
+        ("components.etcd.tlsConfig.caFile", "etcd/ca.crt"),
+        ("components.etcd.tlsConfig.certFile", "etcd/tls.crt"),
+        ("components.etcd.tlsConfig.keyFile", "/abs/tls.key"),
+        ("components.kube-apiserver.tlsConfig.caFile", "root-ca/ca.crt"),
+    ];
+    let expected: Vec<(String, PathBuf)> =
+        expected.iter().map(|(key, file)| (key.to_string(), directory.join(file))).collect();
+    assert_eq!(files.iter().map(|(key, file)| (key.clone(), file.to_path_buf())).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn rules_and_limits_reach_the_codec_as_they_were_written() {
+    let tenant = parse(DEMO).unwrap();
+    let etcd = &tenant.components["etcd"];
+    let rules = etcd.rules().unwrap();
+    let keeps = |name: &str, le: &str| rules.decide(name, |label| (label == "le").then(|| le.to_string())).keep;
+    assert!(!keeps("a", "1") && keeps("a", "3") && keeps("b", "1"));
+    let limits = Limits::from(etcd.limits);
+    assert_eq!((limits.line_bytes, limits.body_bytes, limits.samples), (256 << 10, 256 << 20, 0));
 }
 
 #[test]
