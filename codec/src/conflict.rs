@@ -26,6 +26,22 @@ pub(crate) struct Resolved<'a> {
     honor: bool,
 }
 
+/// What became of a label that clashed with another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelChange {
+    /// The sample's label has another name now, since it had that of an injected one.
+    Renamed {
+        /// The name it came under.
+        from: String,
+        /// The name it is written under.
+        to: String,
+    },
+    /// The sample's label is empty, which is the same as absent, and its name is needed: it is not written.
+    LeftOut(String),
+    /// The injected label is not written, since the sample has one of that name and is honoured.
+    Honored(String),
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Kept,
@@ -73,6 +89,25 @@ impl<'a> Resolved<'a> {
             }
             self.fates[at] = Fate::Exported(times);
         }
+    }
+
+    /// Where labels clashed; injected ones first, the sample's in the order they came.
+    pub(crate) fn changes(&self) -> Vec<LabelChange> {
+        let injected = self.target.iter().filter(|label| self.honor && self.position(label.name.as_bytes()).is_some());
+        let honored = injected.map(|label| LabelChange::Honored(label.name.to_string()));
+        let own = self.sample.labels.iter().zip(&self.fates).filter_map(|(label, fate)| {
+            let raw = label.name.span.of(self.line);
+            let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+            match fate {
+                Fate::Kept => None,
+                Fate::Dropped => Some(LabelChange::LeftOut(text(raw))),
+                Fate::Exported(times) => {
+                    let to = [&EXPORTED.repeat(*times as usize), raw].concat();
+                    Some(LabelChange::Renamed { from: text(raw), to: text(&to) })
+                }
+            }
+        });
+        honored.chain(own).collect()
     }
 
     /// Writes the braces and what is in them; nothing for a sample that has neither a label nor a quoted name.

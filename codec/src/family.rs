@@ -105,7 +105,7 @@ impl Metadata {
 
     /// Turns to the family of that name; whether it is another one.
     fn declare(&mut self, name: &[u8]) -> bool {
-        if self.name[..self.declared_len] == *name {
+        if self.declared_name() == name {
             return false;
         }
         self.name.clear();
@@ -118,6 +118,11 @@ impl Metadata {
 
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    /// The name as the metadata lines give it.
+    pub(crate) fn declared_name(&self) -> &[u8] {
+        &self.name[..self.declared_len]
     }
 
     pub(crate) fn help(&self) -> &[u8] {

@@ -51,7 +51,7 @@ enum NameFate {
 
 /// Why a valid sample is not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DropReason {
+pub enum DropReason {
     /// A relabel rule.
     Rule,
     /// The name of a family that the merge writes itself.

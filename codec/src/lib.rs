@@ -17,6 +17,7 @@
 //!                        └ block                 where one family ends and the next begins
 //! pod     one pod's stream, block by block
 //! merge   all pods' streams, family by family; then synthetic: `up` and the error counter
+//! explain a merge of one pod, line by line, that says why
 //! ```
 //!
 //! # Memory
@@ -48,6 +49,7 @@ mod block;
 mod canonical;
 mod conflict;
 mod error;
+mod explain;
 mod family;
 mod gate;
 mod labels;
@@ -66,11 +68,14 @@ mod text;
 mod writer;
 
 pub use block::Counts;
+pub use conflict::LabelChange;
 pub use error::{Excerpt, Fault, Limit, OpenMetricsFault, PodError};
+pub use explain::{Declaration, Dropped, Explained, Explainer, Failure, Fate, Kept, Unwritten};
+pub use gate::DropReason;
 pub use labels::{LabelError, PodIdentity, TargetLabels};
 pub use limits::Limits;
 pub use merge::{Merge, MergeOptions, Outcome, Step, Synthetic};
-pub use rules::{Action, Decision, Rule, RuleError, Rules};
+pub use rules::{Action, Decision, Refusal, Rule, RuleError, Rules};
 
 /// When the output has this many bytes it is handed on: four TLS records, and few enough to stay in a
 /// core's cache between being written and being encrypted. A buffer with [`FRAME_CAPACITY`] never grows but for a line or HELP longer

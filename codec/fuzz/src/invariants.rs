@@ -15,7 +15,7 @@ use sluice_codec::{
 };
 
 use crate::support::model::{self, ModelRule, PodInput, Settings};
-use crate::support::{drop_rule, options, parser, pod_with, settings};
+use crate::support::{drop_rule, explained, options, parser, pod_with, settings};
 
 /// Between the bodies of a `merge` input: printable nowhere and of no meaning to any parser.
 const BETWEEN_BODIES: u8 = 0x1e;
@@ -314,6 +314,9 @@ impl Driven {
     fn assert_like_model(&self, settings: &Settings) {
         let (response, results) = model::run(&self.given, settings);
         assert_same_bytes(&self.response, &response, "the model");
+        for pod in &self.given {
+            explained::assert_like_merged(pod, settings);
+        }
         for (pod, (result, outcome)) in results.iter().zip(&self.outcomes).enumerate() {
             let (counts, error) = (outcome.counts, &outcome.error);
             assert_eq!(error.is_none(), result.ok, "pod {pod}: {error:?}");

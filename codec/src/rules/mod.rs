@@ -79,6 +79,15 @@ pub(crate) enum Verdict {
     Check(SmallVec<[u16; 4]>),
 }
 
+/// The rule that drops a sample, and what it looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The first rule that does not let the sample pass, by place in the list.
+    pub rule: usize,
+    /// The joined values of its source labels.
+    pub value: Vec<u8>,
+}
+
 /// A decision and the rule that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -122,10 +131,15 @@ impl Rules {
                 (self.0)(name).map(|value| Cow::Owned(value.into_bytes()))
             }
         }
-        let mut joined = Vec::new();
-        let rule =
-            (0..self.rules.len()).find(|&rule| !self.passes(rule, name.as_bytes(), &Lookup(&label), &mut joined));
+        let rule = self.refusal(name.as_bytes(), &Lookup(label)).map(|refusal| refusal.rule);
         Decision { keep: rule.is_none(), rule }
+    }
+
+    /// Which rule drops a sample called `name` (unescaped), if any.
+    pub(crate) fn refusal(&self, name: &[u8], labels: &impl Labels) -> Option<Refusal> {
+        let mut value = Vec::new();
+        let rule = (0..self.rules.len()).find(|&rule| !self.passes(rule, name, labels, &mut value))?;
+        Some(Refusal { rule, value })
     }
 
     /// What can be said about every sample called `name` (unescaped).

@@ -142,7 +142,7 @@ fn every_capture_merges_as_in_the_model() {
 }
 
 /// `HyperShift`'s `All` set for the kube-apiserver.
-fn all_rules() -> Vec<ModelRule> {
+pub(crate) fn all_rules() -> Vec<ModelRule> {
     let names = [
         "etcd_(debugging|disk|server).*",
         "apiserver_admission_controller_admission_latencies_seconds_.*",
@@ -169,7 +169,7 @@ fn all_rules() -> Vec<ModelRule> {
 }
 
 /// `HyperShift`'s `Telemetry` set for the kube-apiserver.
-fn telemetry_rules() -> Vec<ModelRule> {
+pub(crate) fn telemetry_rules() -> Vec<ModelRule> {
     let names = "(apiserver_storage_objects|apiserver_request_total|apiserver_current_inflight_requests)";
     vec![ModelRule { keep: true, ..drop_rule(&["__name__"], names) }]
 }

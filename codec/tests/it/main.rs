@@ -7,6 +7,7 @@
 mod support;
 
 mod corpus;
+mod explain;
 mod fuzzed;
 mod grammar;
 mod labels;

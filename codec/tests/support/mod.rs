@@ -4,6 +4,7 @@
 // Each test binary uses its own part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod explained;
 pub mod generate;
 pub mod model;
 pub mod parser;
@@ -163,6 +164,9 @@ pub fn assert_like_model(pods: &[PodInput], settings: &Settings, chunking: &Chun
     let (expected, results) = model::run(pods, settings);
     let (output, outcomes) = run(pods, settings, chunking);
     assert_eq!(output.escape_ascii().to_string(), expected.escape_ascii().to_string(), "output");
+    for pod in pods {
+        explained::assert_like_merged(pod, settings);
+    }
     for (pod, (result, outcome)) in results.iter().zip(&outcomes).enumerate() {
         let counts = outcome.counts;
         assert_eq!(result.ok, outcome.error.is_none(), "pod {pod}: {:?}", outcome.error);
