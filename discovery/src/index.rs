@@ -1,152 +1,182 @@
 //! A projection of the watches: what is kept of slices and pods, and the targets that follow from it.
 //!
-//! Events change the index; after each the targets of the components concerned are worked out anew and swapped in. Objects
-//! are never kept, only what a target is made of.
+//! Events change the index; after each the targets of the queries concerned are worked out anew and swapped in. Objects are
+//! never kept, only what a target is made of, and only of namespaces that somebody asks for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use serde::de::DeserializeOwned;
 
-use crate::object::{Endpoint, EndpointSlice, Pod};
-use crate::query::{Pods, Port, Query};
+use crate::lenient::Lenient;
+use crate::object::{Endpoint, EndpointSlice, Metadata, Pod};
+use crate::query::{Kind, Pods, Port, Query};
+use crate::targets::{Snapshot, Target};
 
-/// A pod to scrape.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
-    /// The pod's name; for an endpoint without a pod its address.
-    pub pod: String,
-    /// Where it is scraped.
-    pub address: SocketAddr,
-}
-
-/// The targets of one component, always at hand: reading them takes no lock and makes no call.
-#[derive(Clone, Debug, Default)]
-pub struct Targets(Arc<ArcSwap<Vec<Target>>>);
-
-impl Targets {
-    /// The targets as of now, by the pods' names, each pod once.
-    pub fn load(&self) -> Arc<Vec<Target>> {
-        self.0.load_full()
-    }
-}
-
-/// What is known of slices and pods.
+/// What is known of slices and pods, by namespace. A namespace is here as long as a query names it.
 #[derive(Debug, Default)]
-pub struct Index {
-    /// By namespace and name.
-    slices: BTreeMap<Key, SliceEntry>,
-    pods: BTreeMap<Key, PodEntry>,
-    components: Vec<(Query, Targets)>,
+pub(crate) struct Index {
+    namespaces: BTreeMap<String, Namespace>,
 }
 
-type Key = (String, String);
+/// What is known of one namespace; of a kind of objects nothing until they were listed.
+#[derive(Debug, Default)]
+pub(crate) struct Namespace {
+    components: Vec<Component>,
+    slices: Option<Table<SliceEntry>>,
+    pods: Option<Table<PodEntry>>,
+}
+
+#[derive(Debug)]
+struct Component {
+    query: Query,
+    snapshot: Arc<Snapshot>,
+    /// How often the query was asked and not yet forgotten.
+    users: usize,
+}
+
+/// All objects of one kind in a namespace.
+#[derive(Debug)]
+pub(crate) struct Table<E> {
+    /// The labels that were kept. A query that looks at others needs a new list.
+    label_keys: BTreeSet<String>,
+    /// By the object's name.
+    entries: BTreeMap<String, E>,
+}
 
 /// The label that says which Service a slice is of.
-const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub(crate) const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-#[derive(Debug)]
-struct SliceEntry {
-    service: String,
-    endpoints: Vec<(String, IpAddr)>,
-    ports: Vec<(String, u16)>,
-}
+/// A kind of objects that the index knows how to keep.
+pub(crate) trait Object: Lenient + DeserializeOwned + Clone + Send + 'static {
+    const KIND: Kind;
+    /// What is kept of it.
+    type Entry: PartialEq + Send;
 
-#[derive(Debug)]
-struct PodEntry {
-    labels: BTreeMap<String, String>,
-    address: IpAddr,
-    ports: Vec<(String, u16)>,
+    fn metadata(&self) -> &Metadata;
+    /// `None` for one that cannot be scraped.
+    fn entry(&self, label_keys: &BTreeSet<String>) -> Option<Self::Entry>;
+    fn table(namespace: &mut Namespace) -> &mut Option<Table<Self::Entry>>;
 }
 
 impl Index {
-    /// Adds a component; its targets follow the index from now on.
-    pub fn watch(&mut self, query: Query) -> Targets {
-        let targets = Targets::default();
-        self.components.push((query, targets.clone()));
-        self.refresh(|_| true);
-        targets
+    /// Adds a query; its snapshot follows the index until it is forgotten. Equal queries have one snapshot.
+    pub(crate) fn watch(&mut self, query: &Query) -> Arc<Snapshot> {
+        let namespace = self.namespaces.entry(query.namespace.clone()).or_default();
+        if let Some(known) = namespace.components.iter_mut().find(|component| component.query == *query) {
+            known.users += 1;
+            return Arc::clone(&known.snapshot);
+        }
+        let snapshot = Arc::new(Snapshot::from_pointee(namespace.find(query)));
+        namespace.components.push(Component { query: query.clone(), snapshot: Arc::clone(&snapshot), users: 1 });
+        snapshot
     }
 
-    /// A slice was added or changed.
-    pub fn apply_slice(&mut self, slice: &EndpointSlice) {
-        let key = (slice.metadata.namespace.clone(), slice.metadata.name.clone());
-        let before = match SliceEntry::new(slice) {
-            Some(entry) => self.slices.insert(key.clone(), entry),
-            None => self.slices.remove(&key),
-        };
-        let now = self.slices.get(&key).map(|entry| entry.service.clone());
-        let services = [before.map(|entry| entry.service), now];
-        self.refresh_services(&key.0, &services);
+    /// Takes back one `watch`.
+    pub(crate) fn forget(&mut self, query: &Query) {
+        let Some(namespace) = self.namespaces.get_mut(&query.namespace) else { return };
+        if let Some(component) = namespace.components.iter_mut().find(|component| component.query == *query) {
+            component.users -= 1;
+        }
+        namespace.components.retain(|component| component.users > 0);
+        if !namespace.asks(Kind::Slices) {
+            namespace.slices = None;
+        }
+        if !namespace.asks(Kind::Pods) {
+            namespace.pods = None;
+        }
+        if namespace.components.is_empty() {
+            self.namespaces.remove(&query.namespace);
+        }
     }
 
-    /// A slice was deleted.
-    pub fn delete_slice(&mut self, slice: &EndpointSlice) {
-        let key = (slice.metadata.namespace.clone(), slice.metadata.name.clone());
-        let before = self.slices.remove(&key).map(|entry| entry.service);
-        self.refresh_services(&key.0, &[before, None]);
+    /// The namespaces in which somebody asks for this kind.
+    pub(crate) fn asked(&self, kind: Kind) -> impl Iterator<Item = &str> {
+        self.namespaces.iter().filter(move |(_, namespace)| namespace.asks(kind)).map(|(name, _)| name.as_str())
     }
 
-    /// These are all slices there are: what a new list says after a watch was lost. The targets change once, not with each slice.
-    pub fn reset_slices<'a>(&mut self, slices: impl IntoIterator<Item = &'a EndpointSlice>) {
-        let entry = |slice: &EndpointSlice| {
-            let key = (slice.metadata.namespace.clone(), slice.metadata.name.clone());
-            SliceEntry::new(slice).map(|entry| (key, entry))
-        };
-        self.slices = slices.into_iter().filter_map(entry).collect();
-        self.refresh(|query| matches!(query.pods, Pods::OfService(_)));
+    /// An empty table for a new list of this namespace, with all that its queries look at; `None` if nobody asks for it.
+    pub(crate) fn blank<K: Object>(&self, namespace: &str) -> Option<Table<K::Entry>> {
+        let namespace = self.namespaces.get(namespace).filter(|namespace| namespace.asks(K::KIND))?;
+        Some(Table { label_keys: namespace.label_keys(), entries: BTreeMap::new() })
     }
 
-    /// A pod was added or changed.
-    pub fn apply_pod(&mut self, pod: &Pod) {
-        let key = (pod.metadata.namespace.clone(), pod.metadata.name.clone());
-        match PodEntry::new(pod) {
-            Some(entry) => self.pods.insert(key.clone(), entry),
-            None => self.pods.remove(&key),
-        };
-        self.refresh_selectors(&key.0);
+    /// Whether what the namespace's queries ask for is not, or not all, in the index.
+    pub(crate) fn lacks(&self, kind: Kind, namespace: &str) -> bool {
+        self.namespaces.get(namespace).is_some_and(|namespace| namespace.asks(kind) && !namespace.covers(kind))
     }
 
-    /// A pod was deleted.
-    pub fn delete_pod(&mut self, pod: &Pod) {
-        self.pods.remove(&(pod.metadata.namespace.clone(), pod.metadata.name.clone()));
-        self.refresh_selectors(&pod.metadata.namespace);
+    /// These are all objects of the namespace: what a list says. The targets change once, not with each object.
+    pub(crate) fn replace<K: Object>(&mut self, namespace: &str, table: Table<K::Entry>) {
+        if let Some(namespace) = self.namespaces.get_mut(namespace).filter(|namespace| namespace.asks(K::KIND)) {
+            *K::table(namespace) = Some(table);
+            namespace.refresh(K::KIND);
+        }
     }
 
-    /// These are all pods there are.
-    pub fn reset_pods<'a>(&mut self, pods: impl IntoIterator<Item = &'a Pod>) {
-        let entry = |pod: &Pod| {
-            PodEntry::new(pod).map(|entry| ((pod.metadata.namespace.clone(), pod.metadata.name.clone()), entry))
-        };
-        self.pods = pods.into_iter().filter_map(entry).collect();
-        self.refresh(|query| matches!(query.pods, Pods::Selected(_)));
+    /// An object was added or changed.
+    pub(crate) fn apply<K: Object>(&mut self, object: &K) {
+        self.change(object, |table| table.insert(object));
     }
 
-    fn refresh_services(&self, namespace: &str, services: &[Option<String>]) {
-        self.refresh(|query| match &query.pods {
-            Pods::OfService(service) => {
-                query.namespace == namespace && services.iter().flatten().any(|changed| changed == service)
+    /// An object was deleted.
+    pub(crate) fn delete<K: Object>(&mut self, object: &K) {
+        self.change(object, |table| table.entries.remove(&object.metadata().name).is_some());
+    }
+
+    /// Objects of a namespace that was not listed yet are left to its list.
+    fn change<K: Object>(&mut self, object: &K, change: impl FnOnce(&mut Table<K::Entry>) -> bool) {
+        let Some(namespace) = self.namespaces.get_mut(&object.metadata().namespace) else { return };
+        if K::table(namespace).as_mut().is_some_and(change) {
+            namespace.refresh(K::KIND);
+        }
+    }
+}
+
+impl<E: PartialEq> Table<E> {
+    /// Whether anything that is kept has changed.
+    pub(crate) fn insert<K: Object<Entry = E>>(&mut self, object: &K) -> bool {
+        let name = &object.metadata().name;
+        match object.entry(&self.label_keys) {
+            Some(entry) if self.entries.get(name) == Some(&entry) => false,
+            Some(entry) => {
+                self.entries.insert(name.clone(), entry);
+                true
             }
-            Pods::Selected(_) => false,
-        });
+            None => self.entries.remove(name).is_some(),
+        }
+    }
+}
+
+impl Namespace {
+    fn asks(&self, kind: Kind) -> bool {
+        self.components.iter().any(|component| component.query.kind() == kind)
     }
 
-    fn refresh_selectors(&self, namespace: &str) {
-        self.refresh(|query| matches!(query.pods, Pods::Selected(_)) && query.namespace == namespace);
+    fn label_keys(&self) -> BTreeSet<String> {
+        self.components.iter().flat_map(|component| component.query.label_keys()).map(str::to_owned).collect()
     }
 
-    /// Works out the targets of the components concerned; swaps them only where they changed.
-    fn refresh(&self, concerned: impl Fn(&Query) -> bool) {
-        for (query, targets) in self.components.iter().filter(|(query, _)| concerned(query)) {
-            let found = self.find(query);
-            if **targets.0.load() != found {
-                targets.0.store(Arc::new(found));
+    fn covers(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Slices => self.slices.is_some(),
+            Kind::Pods => self.pods.as_ref().is_some_and(|pods| self.label_keys().is_subset(&pods.label_keys)),
+        }
+    }
+
+    /// Works out the targets of the queries concerned; swaps them only where they changed.
+    fn refresh(&self, kind: Kind) {
+        for Component { query, snapshot, .. } in self.components.iter().filter(|one| one.query.kind() == kind) {
+            let Some(found) = self.find(query) else { continue };
+            if snapshot.load().as_deref() != Some(&found) {
+                snapshot.store(Some(Arc::new(found)));
             }
         }
     }
 
-    fn find(&self, query: &Query) -> Vec<Target> {
+    /// `None` as long as nobody can tell.
+    fn find(&self, query: &Query) -> Option<Vec<Target>> {
         // By pod, so that one in two slices or two address families is one target. Of several addresses the smallest: IPv4
         // before IPv6, and the same one every time.
         let mut found: BTreeMap<&str, SocketAddr> = BTreeMap::new();
@@ -154,12 +184,10 @@ impl Index {
             let address = SocketAddr::new(address, port);
             found.entry(pod).and_modify(|known| *known = address.min(*known)).or_insert(address);
         };
-        let in_namespace = |key: &Key| key.0 == query.namespace;
         match &query.pods {
             Pods::OfService(service) => {
-                for (_, slice) in
-                    self.slices.iter().filter(|(key, slice)| in_namespace(key) && slice.service == *service)
-                {
+                let slices = self.slices.as_ref()?.entries.values();
+                for slice in slices.filter(|slice| slice.service == *service) {
                     let Some(port) = find_port(&slice.ports, &query.port) else { continue };
                     for (pod, address) in &slice.endpoints {
                         add(pod, *address, port);
@@ -167,35 +195,53 @@ impl Index {
                 }
             }
             Pods::Selected(selector) => {
-                for (key, pod) in
-                    self.pods.iter().filter(|(key, pod)| in_namespace(key) && selector.matches(&pod.labels))
-                {
+                let pods = self.pods.as_ref()?;
+                if !query.label_keys().all(|key| pods.label_keys.contains(key)) {
+                    return None;
+                }
+                for (name, pod) in pods.entries.iter().filter(|(_, pod)| selector.matches(&pod.labels)) {
                     if let Some(port) = find_port(&pod.ports, &query.port) {
-                        add(&key.1, pod.address, port);
+                        add(name, pod.address, port);
                     }
                 }
             }
         }
-        found.into_iter().map(|(pod, address)| Target { pod: pod.into(), address }).collect()
+        Some(found.into_iter().map(|(pod, address)| Target { pod: pod.into(), address }).collect())
     }
 }
 
-impl SliceEntry {
-    /// `None` for a slice of no Service, or of names instead of addresses.
-    fn new(slice: &EndpointSlice) -> Option<Self> {
-        let service = slice.metadata.labels.get(SERVICE_NAME)?.clone();
-        let endpoints = slice.endpoints.iter().filter_map(endpoint_of).collect();
-        let is_tcp = |protocol: &Option<String>| protocol.as_ref().is_none_or(|protocol| protocol == "TCP");
-        let ports = slice.ports.iter().filter(|port| is_tcp(&port.protocol)).filter_map(|port| {
-            let name = port.name.clone().unwrap_or_default();
-            port.port.map(|number| (name, number))
-        });
-        Some(Self { service, endpoints, ports: ports.collect() })
+#[derive(Debug, PartialEq)]
+pub(crate) struct SliceEntry {
+    service: String,
+    /// Pod and address.
+    endpoints: Vec<(String, IpAddr)>,
+    ports: Vec<(String, u16)>,
+}
+
+impl Object for EndpointSlice {
+    const KIND: Kind = Kind::Slices;
+    type Entry = SliceEntry;
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// `None` for a slice of no Service.
+    fn entry(&self, _: &BTreeSet<String>) -> Option<SliceEntry> {
+        let service = self.metadata.labels.get(SERVICE_NAME)?.clone();
+        let endpoints = self.endpoints.iter().filter_map(endpoint_of).collect();
+        let ports = self.ports.iter().filter(|port| is_tcp(&port.protocol));
+        let ports = ports.filter_map(|port| Some((port.name.clone(), port.port?))).collect();
+        Some(SliceEntry { service, endpoints, ports })
+    }
+
+    fn table(namespace: &mut Namespace) -> &mut Option<Table<SliceEntry>> {
+        &mut namespace.slices
     }
 }
 
 /// Pod and address of an endpoint that can be scraped. One that is not ready can: Prometheus scrapes it too. One that is told
-/// to stop and does not answer any more cannot.
+/// to stop and does not answer any more cannot, nor one with a name instead of an address.
 fn endpoint_of(endpoint: &Endpoint) -> Option<(String, IpAddr)> {
     let conditions = endpoint.conditions;
     let serving = conditions.serving.or(conditions.ready).unwrap_or(true);
@@ -203,21 +249,48 @@ fn endpoint_of(endpoint: &Endpoint) -> Option<(String, IpAddr)> {
         return None;
     }
     let address = endpoint.addresses.first()?;
-    let pod = endpoint.target_ref.as_ref().filter(|target| target.kind == "Pod" && !target.name.is_empty());
-    Some((pod.map_or(address, |pod| &pod.name).clone(), address.parse().ok()?))
+    let target = &endpoint.target_ref;
+    let pod = if target.kind == "Pod" && !target.name.is_empty() { &target.name } else { address };
+    Some((pod.clone(), address.parse().ok()?))
 }
 
-impl PodEntry {
+#[derive(Debug, PartialEq)]
+pub(crate) struct PodEntry {
+    /// Only those that a query looks at: all of them would be most of what an idle proxy holds.
+    labels: BTreeMap<String, String>,
+    address: IpAddr,
+    ports: Vec<(String, u16)>,
+}
+
+impl Object for Pod {
+    const KIND: Kind = Kind::Pods;
+    type Entry = PodEntry;
+
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
     /// `None` for a pod that has ended or has no address yet.
-    fn new(pod: &Pod) -> Option<Self> {
-        if matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") {
+    fn entry(&self, label_keys: &BTreeSet<String>) -> Option<PodEntry> {
+        if matches!(self.status.phase.as_str(), "Succeeded" | "Failed") {
             return None;
         }
-        let address = pod.status.pod_ip.as_ref()?.parse().ok()?;
-        let containers = pod.spec.containers.iter().flat_map(|container| &container.ports);
-        let ports = containers.map(|port| (port.name.clone(), port.container_port)).collect();
-        Some(Self { labels: pod.metadata.labels.clone(), address, ports })
+        let address = self.status.pod_ip.parse().ok()?;
+        let labels = self.metadata.labels.iter().filter(|(key, _)| label_keys.contains(*key));
+        let labels = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let ports = self.spec.containers.iter().flat_map(|container| &container.ports);
+        let ports = ports.filter(|port| is_tcp(&port.protocol));
+        let ports = ports.filter_map(|port| Some((port.name.clone(), port.container_port?))).collect();
+        Some(PodEntry { labels, address, ports })
     }
+
+    fn table(namespace: &mut Namespace) -> &mut Option<Table<PodEntry>> {
+        &mut namespace.pods
+    }
+}
+
+fn is_tcp(protocol: &str) -> bool {
+    matches!(protocol, "" | "TCP")
 }
 
 fn find_port(ports: &[(String, u16)], wanted: &Port) -> Option<u16> {

@@ -22,6 +22,40 @@ pub enum Pods {
     Selected(Selector),
 }
 
+/// What has to be watched for a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Slices,
+    Pods,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Slices => "endpointslices",
+            Self::Pods => "pods",
+        }
+    }
+}
+
+impl Query {
+    pub(crate) fn kind(&self) -> Kind {
+        match self.pods {
+            Pods::OfService(_) => Kind::Slices,
+            Pods::Selected(_) => Kind::Pods,
+        }
+    }
+
+    /// The labels it looks at.
+    pub(crate) fn label_keys(&self) -> impl Iterator<Item = &str> {
+        let requirements = match &self.pods {
+            Pods::OfService(_) => &[][..],
+            Pods::Selected(selector) => &selector.requirements,
+        };
+        requirements.iter().map(Requirement::key)
+    }
+}
+
 /// A port by name, where the empty name is the port without one, or by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Port {
@@ -48,6 +82,14 @@ pub enum Requirement {
     Exists(String),
     /// There is none.
     DoesNotExist(String),
+}
+
+impl Requirement {
+    fn key(&self) -> &str {
+        match self {
+            Self::In(key, _) | Self::NotIn(key, _) | Self::Exists(key) | Self::DoesNotExist(key) => key,
+        }
+    }
 }
 
 impl Selector {
