@@ -23,8 +23,8 @@ pub struct PodIdentity<'a> {
     pub instance: &'a str,
 }
 
-/// The injected labels of one pod, in the order in which they are written.
-#[derive(Clone, Debug)]
+/// The injected labels of one pod, in the order in which they are written; none by default.
+#[derive(Clone, Debug, Default)]
 pub struct TargetLabels {
     labels: Vec<TargetLabel>,
     /// `pod="…",namespace="…",…`: what is copied into every sample.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sluice_codec::{PodIdentity, Rules, TargetLabels};
+use sluice_codec::Rules;
 
 use crate::component::{Component, LabelSelector, Operator, Scheme};
 use crate::error::Problem;
@@ -176,16 +176,7 @@ fn check_tls(component: &Component, problems: &mut Problems) {
 
 /// The codec has the last word on labels; pod and instance are only known later, so any value stands for them.
 fn check_labels(component: &Component, pod_labels: &[String], problems: &mut Problems) {
-    let labels = &component.labels;
-    let identity = PodIdentity {
-        pod: "pod",
-        namespace: &labels.namespace,
-        job: &labels.job,
-        service: &labels.service,
-        endpoint: &labels.endpoint,
-        instance: "instance",
-    };
-    if let Err(error) = TargetLabels::of_pod(pod_labels.iter().map(String::as_str), identity) {
+    if let Err(error) = component.labels.of_pod(pod_labels, "pod", "instance") {
         problems.add("labels", &error.to_string());
     }
 }

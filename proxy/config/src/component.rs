@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use sluice_codec::{Action, Limits, Rule, RuleError, Rules};
+use sluice_codec::{Action, LabelError, Limits, PodIdentity, Rule, RuleError, Rules, TargetLabels};
 
 use crate::unit::{ByteSize, Span};
 
@@ -211,6 +211,21 @@ impl Component {
     pub(crate) fn files_mut(&mut self) -> Vec<&mut PathBuf> {
         let Some(tls) = &mut self.tls_config else { return Vec::new() };
         [&mut tls.ca_file, &mut tls.cert_file, &mut tls.key_file].into_iter().flatten().collect()
+    }
+}
+
+impl IdentityLabels {
+    /// The labels that are injected into the samples of one pod. `pod_labels` are the tenant's.
+    pub fn of_pod(&self, pod_labels: &[String], pod: &str, instance: &str) -> Result<TargetLabels, LabelError> {
+        let identity = PodIdentity {
+            pod,
+            namespace: &self.namespace,
+            job: &self.job,
+            service: &self.service,
+            endpoint: &self.endpoint,
+            instance,
+        };
+        TargetLabels::of_pod(pod_labels.iter().map(String::as_str), identity)
     }
 }
 
