@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sluice_codec::{
     Counts, Declaration, DropReason, Dropped, Explainer, Fate, Kept, LabelChange, LabelError, Limits, MergeOptions,
-    Names, PodIdentity, RuleError, TargetLabels, Unwritten,
+    Names, RuleError, Unwritten,
 };
 use sluice_config::{Component, RelabelAction, Relabeling, Tenant};
 use thiserror::Error;
