@@ -151,7 +151,7 @@ impl<'a> Printer<'a> {
         let mut why: Vec<String> = kept.changes.iter().map(changed).collect();
         if !kept.brings.is_empty() {
             let numbers: Vec<String> = kept.brings.iter().map(ToString::to_string).collect();
-            why.push(format!("brings line {}", numbers.join(", ")));
+            why.push(format!("brings {}{}", if numbers.len() == 1 { "line " } else { "lines " }, numbers.join(", ")));
         }
         if !self.passed.is_empty() {
             why.push(self.passed.clone());

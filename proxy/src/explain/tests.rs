@@ -36,6 +36,7 @@ fn every_line_is_explained_and_then_all_of_them() {
 # TYPE etcd_debugging_x gauge
 etcd_debugging_x 1
 # TYPE h histogram
+# HELP h Of interest.
 h_bucket{le=\"1\"} 1
 h_bucket{le=\"2\",namespace=\"kube-system\"} 2
 
@@ -54,13 +55,14 @@ h_count 1
      1 help  (not written: no sample of its family is kept)
      2 type  (not written: no sample of its family is kept)
      4 type  # TYPE h histogram    (written with the first sample of its family that is kept)
-     5 drop  h_bucket{{le="1"}} 1    (rule 3: drop __name__;le =~ "h_bucket;1"; it saw "h_bucket;1")
-     6 keep  h_bucket{{{labels},le="2",exported_namespace="kube-system"}} 2    (renamed namespace → exported_namespace; brings line 4; kept by rule 2, passed 3 rules)
-     7 skip  (an empty line)
-     8 skip  # a comment    (a comment)
-     9 drop  up 1    (Sluice writes this name itself)
-    10 drop  {{"a.b"}} 1    (a name in quotes: only for scrapers that accept UTF-8 names)
-    11 error h_sum nonsense    (expected a float as the sample's value, at byte 7; the pod ends before this line)
+     5 help  # HELP h Of interest.    (written with the first sample of its family that is kept)
+     6 drop  h_bucket{{le="1"}} 1    (rule 3: drop __name__;le =~ "h_bucket;1"; it saw "h_bucket;1")
+     7 keep  h_bucket{{{labels},le="2",exported_namespace="kube-system"}} 2    (renamed namespace → exported_namespace; brings lines 5, 4; kept by rule 2, passed 3 rules)
+     8 skip  (an empty line)
+     9 skip  # a comment    (a comment)
+    10 drop  up 1    (Sluice writes this name itself)
+    11 drop  {{"a.b"}} 1    (a name in quotes: only for scrapers that accept UTF-8 names)
+    12 error h_sum nonsense    (expected a float as the sample's value, at byte 7; the pod ends before this line)
 samples: 5 read, 1 kept, 4 dropped
      1 dropped by rule 1: drop __name__ =~ "etcd_debugging_.*"
      0 dropped by rule 2: keep only job;namespace =~ "etcd;openshift-.*"
