@@ -19,8 +19,11 @@ use crate::timing::Timing;
 /// megabyte; a longer list takes more pages.
 const PAGE: u32 = 50;
 
-/// An API server's word on why it refuses is short; of anything longer the status code is enough.
+/// A refusal whose body is longer is no word of an API server's, and its connection is given up.
 const MAX_REFUSAL_BYTES: usize = 64 << 10;
+
+/// What is told on of a refusal. Kubernetes says it in a sentence; the rest may be a page of some load balancer's.
+const MAX_MESSAGE_CHARS: usize = 300;
 
 /// Why a list or a watch did not come through.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +33,7 @@ pub(crate) enum Error {
     #[error("the API server answers {code}: {message}")]
     Refused { code: u16, message: String },
     #[error("cannot reach the API server: {}", causes(.0))]
-    Client(#[from] kube::Error),
+    Client(#[source] kube::Error),
     #[error("cannot ask the API server: {0}")]
     Request(#[from] kube::core::request::Error),
     #[error("a list breaks off: {0}")]
@@ -48,10 +51,14 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Whether a watch cannot go on from where it was: 410 and its like. A server that is merely busy, or does not know us, can
-    /// be asked the same again.
-    pub(crate) fn is_about_version(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if !matches!(code, 401 | 403 | 429 | 503))
+    /// Whether a watch cannot go on from where it was: 410 and its like, or an event that cannot be read and would come again.
+    /// A server that is merely busy, or does not know us, can be asked the same again.
+    pub(crate) fn ends_position(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => !matches!(code, 401 | 403 | 429 | 503),
+            Self::Client(kube::Error::SerdeError(_)) => true,
+            _ => false,
+        }
     }
 
     /// Whether the API server only says that we were away for too long, which is no failure of anybody.
@@ -59,8 +66,9 @@ impl Error {
         matches!(self, Self::Refused { code: 410, .. })
     }
 
-    fn refused(status: Status) -> Self {
-        Self::Refused { code: status.code, message: status.message }
+    /// What the API server says instead of an answer or an event.
+    pub(crate) fn refused(code: u16, status: &Status) -> Self {
+        Self::Refused { code, message: status.message.chars().take(MAX_MESSAGE_CHARS).collect() }
     }
 }
 
@@ -112,8 +120,8 @@ pub(crate) async fn list<K: Object>(
         let (head, body) = client.send(request.map(Body::from)).await?.into_parts();
         if !head.status.is_success() {
             let body = Limited::new(body, MAX_REFUSAL_BYTES).collect().await.map_err(Error::Body)?.to_bytes();
-            let message = serde_json::from_slice::<Status>(&body).map(|status| status.message).unwrap_or_default();
-            return Err(Error::Refused { code: head.status.as_u16(), message });
+            let status = serde_json::from_slice(&body).unwrap_or_default();
+            return Err(Error::refused(head.status.as_u16(), &status));
         }
         // Read as it came, frame after frame: put together first, a page would be in memory twice.
         let body = body.collect().await.map_err(|error| Error::Body(error.into()))?.aggregate();
@@ -137,19 +145,17 @@ pub(crate) async fn watch<K: Object>(
     };
     let request = Request::new(path(K::KIND, namespace)).watch(&params, version)?;
     let events = tokio::time::timeout(timing.answer, client.request_events(request)).await.map_err(|_| Error::Slow)?;
-    Ok(events.map_err(told)?.map(|event| event.map_err(told)))
+    Ok(events?.map(|event| Ok(event?)))
 }
 
-fn told(error: kube::Error) -> Error {
-    match error {
-        kube::Error::Api(status) => Error::refused(*status),
-        other => Error::Client(other),
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::refused(status.code, &status),
+            kube::Error::Auth(_) => Self::Source(error.into()),
+            other => Self::Client(other),
+        }
     }
-}
-
-/// What the API server sends instead of an event.
-pub(crate) fn refusal(status: Status) -> Error {
-    Error::refused(status)
 }
 
 fn path(kind: Kind, namespace: Option<&str>) -> String {

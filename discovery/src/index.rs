@@ -99,7 +99,7 @@ impl Index {
     /// An empty table for a new list of this namespace, with all that its queries look at; `None` if nobody asks for it.
     pub(crate) fn blank<K: Object>(&self, namespace: &str) -> Option<Table<K::Entry>> {
         let namespace = self.namespaces.get(namespace).filter(|namespace| namespace.asks(K::KIND))?;
-        Some(Table { label_keys: namespace.label_keys(), entries: BTreeMap::new() })
+        Some(Table { label_keys: namespace.label_keys().map(str::to_owned).collect(), entries: BTreeMap::new() })
     }
 
     /// Whether what the namespace's queries ask for is not, or not all, in the index.
@@ -154,14 +154,16 @@ impl Namespace {
         self.components.iter().any(|component| component.query.kind() == kind)
     }
 
-    fn label_keys(&self) -> BTreeSet<String> {
-        self.components.iter().flat_map(|component| component.query.label_keys()).map(str::to_owned).collect()
+    fn label_keys(&self) -> impl Iterator<Item = &str> {
+        self.components.iter().flat_map(|component| component.query.label_keys())
     }
 
     fn covers(&self, kind: Kind) -> bool {
         match kind {
             Kind::Slices => self.slices.is_some(),
-            Kind::Pods => self.pods.as_ref().is_some_and(|pods| self.label_keys().is_subset(&pods.label_keys)),
+            Kind::Pods => {
+                self.pods.as_ref().is_some_and(|pods| self.label_keys().all(|key| pods.label_keys.contains(key)))
+            }
         }
     }
 
@@ -280,7 +282,7 @@ impl Object for Pod {
         let labels = labels.map(|(key, value)| (key.clone(), value.clone())).collect();
         let ports = self.spec.containers.iter().flat_map(|container| &container.ports);
         let ports = ports.filter(|port| is_tcp(&port.protocol));
-        let ports = ports.filter_map(|port| Some((port.name.clone(), port.container_port?))).collect();
+        let ports = ports.filter_map(|port| Some((port.name.clone(), port.number?))).collect();
         Some(PodEntry { labels, address, ports })
     }
 

@@ -124,13 +124,13 @@ pub(crate) struct Container {
 
 /// A container's port.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 pub(crate) struct ContainerPort {
     /// How a `PodMonitor` calls it.
     #[serde(deserialize_with = "lenient")]
     pub(crate) name: String,
-    #[serde(deserialize_with = "lenient")]
-    pub(crate) container_port: Option<u16>,
+    #[serde(rename = "containerPort", deserialize_with = "lenient")]
+    pub(crate) number: Option<u16>,
     /// `TCP` when it is not said.
     #[serde(deserialize_with = "lenient")]
     pub(crate) protocol: String,

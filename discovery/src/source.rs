@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kube::client::ClientBuilder;
+use kube::client::{AuthError, ClientBuilder};
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
@@ -28,8 +28,20 @@ pub(crate) enum SourceError {
     Kubeconfig(PathBuf, #[source] KubeconfigError),
     #[error("not in a cluster: {0}")]
     InCluster(#[from] InClusterError),
+    // Its output may be a token.
+    #[error("the kubeconfig's exec plugin failed")]
+    Plugin,
     #[error("{0}")]
-    Client(#[from] kube::Error),
+    Client(#[source] kube::Error),
+}
+
+impl From<kube::Error> for SourceError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Auth(AuthError::AuthExecRun { .. } | AuthError::AuthExecParse(_)) => Self::Plugin,
+            other => Self::Client(other),
+        }
+    }
 }
 
 impl Source {

@@ -23,7 +23,7 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            watch: Duration::from_secs(60),
+            watch: Duration::from_mins(1),
             silence: Duration::from_secs(75),
             answer: Duration::from_secs(30),
             first_pause: Duration::from_millis(500),

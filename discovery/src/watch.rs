@@ -83,7 +83,7 @@ impl Follower<'_> {
     }
 
     async fn recover(&mut self, error: &Error) {
-        if error.is_about_version() {
+        if error.ends_position() {
             self.position = Position::default();
         }
         if error.is_gone() {
@@ -182,7 +182,7 @@ impl Follower<'_> {
                 object.metadata().resource_version.clone()
             }
             WatchEvent::Bookmark(bookmark) => bookmark.metadata.resource_version,
-            WatchEvent::Error(status) => return Err(api::refusal(*status)),
+            WatchEvent::Error(status) => return Err(Error::refused(status.code, &status)),
         };
         if !version.is_empty() {
             self.position.version = Some(version);
