@@ -1,1 +1,115 @@
-fn main() {}
+//! `sluice`: carries the metrics of hosted control planes to the clusters they control.
+//!
+//! The files in the order in which a scrape meets them:
+//!
+//! ```text
+//! main, cli, log, serve      the process: start, signals, stop
+//! listener                   accept
+//!   proxy_protocol           (PROXY v2)
+//!   handshake                TLS, tenant by SNI
+//!   connection, activity     HTTP/1.1 and 2; idle, slow and stuck clients
+//! scrape                     one request, step by step:
+//!   authenticate/            certificate or token, TokenReview and its cache
+//!   route                    path → component
+//!   budget                   how long it may take, and each pod of it
+//!   fanout, upstream         all pods at once, each a connection; the codec merges
+//!   gzip, reply              the response, as the scraper reads it
+//!   fault, answer            what goes wrong, whose fault it is, what the scraper sees
+//! tenant, component          what belongs to one hosted control plane
+//!   slot, pem, kubeconfig    kept up to date from files, last good state
+//! admin/, metrics            what it says about itself
+//! check, explain             the other two commands
+//! ```
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic"))]
+
+mod activity;
+mod admin;
+mod answer;
+mod authenticate;
+mod budget;
+mod check;
+mod cli;
+mod component;
+mod connection;
+mod explain;
+mod fanout;
+mod fault;
+mod gzip;
+mod handshake;
+mod kubeconfig;
+mod listener;
+mod log;
+mod metrics;
+mod pem;
+mod proxy_protocol;
+mod reply;
+mod route;
+mod scrape;
+mod serve;
+mod slot;
+mod tenant;
+mod upstream;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+
+/// Tuned at compile time (`.cargo/config.toml`): huge pages and eager commit would make an idle process three times as large.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// `EX_USAGE`: the configuration or the command line is wrong; trying again will not help.
+const USAGE: u8 = 64;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; if nobody reads what is printed, nobody is told.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    match cli.command {
+        Command::Serve(options) => serve(options),
+        Command::Check(options) => finish(check::run(&options.config)),
+        Command::Explain(options) => finish(explain_with(&options)),
+    }
+}
+
+fn serve(options: cli::Serve) -> ExitCode {
+    log::start(options.log_format);
+    // Before kube looks for one. It fails only if there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("sluice: no threads to work with: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = runtime.block_on(serve::run(options));
+    // What is still under way has had its time.
+    runtime.shutdown_background();
+    finish(result)
+}
+
+fn explain_with(options: &cli::Explain) -> Result<(), String> {
+    let tenant =
+        sluice_config::load(&options.config).map_err(|error| format!("{}: {error}", options.config.display()))?;
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    explain::run(&tenant, &options.component, &options.pod, &mut input, &mut output).map_err(|error| error.to_string())
+}
+
+fn finish(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sluice: {error}");
+            ExitCode::from(USAGE)
+        }
+    }
+}

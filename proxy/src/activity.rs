@@ -1,0 +1,207 @@
+//! What a connection is doing, so that one that does nothing, or hardly anything, can be ended.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+/// Prometheus scrapes every 15 to 60 seconds and closes what it has not used for five minutes; we wait a little longer, so that it
+/// is never us who close a connection that is about to be used.
+const IDLE: Duration = Duration::from_secs(330);
+
+/// A request's head fits into one packet. Who needs longer than this to send it is slow on purpose, and is disconnected.
+const HEAD: Duration = Duration::from_secs(10);
+
+/// After the end of a scrape's budget the scraper has this long to read what is left; then it is disconnected. By then
+/// Prometheus has long left by itself.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// The activity of one connection; clones speak of the same one.
+#[derive(Clone)]
+pub(crate) struct Activity(Arc<Mutex<State>>);
+
+struct State {
+    requests: u32,
+    phase: Phase,
+    /// A connection that multiplexes says something between requests, too: that is no beginning of a slow head.
+    multiplexed: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Nothing was said since.
+    Idle(Instant),
+    /// A head began to arrive.
+    Receiving(Instant),
+    /// Requests are under way, and have to be over by then.
+    Busy(Instant),
+}
+
+/// What is to be done about a connection when its deadline has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// It does nothing: it may end in peace.
+    Idle,
+    /// It keeps us busy: it is cut.
+    Stuck,
+}
+
+impl Activity {
+    /// Of a connection whose handshake is just over: the head of a request is expected.
+    pub(crate) fn new(multiplexed: bool) -> Self {
+        let phase = Phase::Receiving(Instant::now());
+        Self(Arc::new(Mutex::new(State { requests: 0, phase, multiplexed })))
+    }
+
+    /// A request begins.
+    pub(crate) fn begin(&self) -> Busy {
+        let mut state = self.state();
+        state.requests += 1;
+        state.phase = Phase::Busy(Instant::now() + LINGER);
+        Busy(self.clone())
+    }
+
+    /// When something has to be done, and what.
+    pub(crate) fn deadline(&self) -> (Instant, Overdue) {
+        let state = self.state();
+        match state.phase {
+            Phase::Idle(since) => (since + IDLE, Overdue::Idle),
+            Phase::Receiving(since) if state.multiplexed => (since + IDLE, Overdue::Idle),
+            Phase::Receiving(since) => (since + HEAD, Overdue::Stuck),
+            Phase::Busy(until) => (until, Overdue::Stuck),
+        }
+    }
+
+    fn heard(&self) {
+        let mut state = self.state();
+        if let Phase::Idle(_) = state.phase {
+            state.phase = Phase::Receiving(Instant::now());
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic while it was held ends the process, in release; in tests the state is as good as before.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request under way; dropped with the last byte of its answer.
+pub(crate) struct Busy(Activity);
+
+impl Busy {
+    /// The request has a budget, and hence its answer an end.
+    pub(crate) fn until(&self, budget_end: Instant) {
+        let mut state = self.0.state();
+        if let Phase::Busy(until) = &mut state.phase {
+            *until = (*until).max(budget_end + LINGER);
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.requests -= 1;
+        if state.requests == 0 {
+            state.phase = Phase::Idle(Instant::now());
+        }
+    }
+}
+
+/// A stream that tells the activity when something arrives.
+pub(crate) struct Heard<S> {
+    stream: S,
+    activity: Activity,
+}
+
+impl<S> Heard<S> {
+    pub(crate) fn new(stream: S, activity: Activity) -> Self {
+        Self { stream, activity }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.activity.heard();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(activity: &Activity) -> (Duration, Overdue) {
+        let (at, overdue) = activity.deadline();
+        (at.saturating_duration_since(Instant::now()), overdue)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_must_come_quickly_and_an_answer_must_end_after_its_budget() {
+        let activity = Activity::new(false);
+        assert_eq!(left(&activity), (HEAD, Overdue::Stuck));
+        let busy = activity.begin();
+        busy.until(Instant::now() + Duration::from_secs(10));
+        assert_eq!(left(&activity), (Duration::from_secs(10) + LINGER, Overdue::Stuck));
+        drop(busy);
+        assert_eq!(left(&activity), (IDLE, Overdue::Idle));
+        tokio::time::advance(Duration::from_mins(1)).await;
+        activity.heard();
+        assert_eq!(left(&activity), (HEAD, Overdue::Stuck), "the next head began to arrive");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pings_between_requests_neither_cut_nor_prolong_an_http2_connection() {
+        let activity = Activity::new(true);
+        drop(activity.begin());
+        tokio::time::advance(Duration::from_secs(30)).await;
+        activity.heard();
+        assert_eq!(left(&activity), (IDLE, Overdue::Idle));
+        tokio::time::advance(Duration::from_secs(30)).await;
+        activity.heard();
+        assert_eq!(left(&activity).0, IDLE - Duration::from_secs(30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_two_requests_that_ends_leaves_the_connection_busy() {
+        let activity = Activity::new(true);
+        let (first, second) = (activity.begin(), activity.begin());
+        drop(first);
+        assert_eq!(left(&activity).1, Overdue::Stuck);
+        drop(second);
+        assert_eq!(left(&activity).1, Overdue::Idle);
+    }
+}
