@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use sluice_codec::{Limits, Merge, MergeOptions, Names, PodIdentity, TargetLabels};
+use sluice_codec::{Merge, MergeOptions, Names};
 use sluice_config::IdentityLabels;
 use sluice_discovery::{Target, Targets};
 use tracing::{debug, info, warn};
@@ -61,17 +61,9 @@ impl Component {
     pub(crate) fn merge(&self, targets: &[Target], names: Names) -> Merge {
         let options = MergeOptions { names, ..self.options.clone() };
         let labels = targets.iter().map(|target| {
-            let instance = target.address.to_string();
-            let identity = PodIdentity {
-                pod: &target.pod,
-                namespace: &self.labels.namespace,
-                job: &self.labels.job,
-                service: &self.labels.service,
-                endpoint: &self.labels.endpoint,
-                instance: &instance,
-            };
+            let labels = self.labels.of_pod(&self.pod_labels, &target.pod, &target.address.to_string());
             // The names were checked with the configuration, and any text can be a value; so this is never empty.
-            TargetLabels::of_pod(self.pod_labels.iter().map(String::as_str), identity).unwrap_or_default()
+            labels.unwrap_or_default()
         });
         Merge::new(labels, &options)
     }
@@ -148,15 +140,5 @@ impl History {
     fn pods(&self) -> MutexGuard<'_, BTreeMap<String, PodHistory>> {
         // A panic while it was held ends the process, in release; in tests the map is as good as before.
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A component's limits as the codec takes them.
-pub(crate) fn limits(limits: &sluice_config::ComponentLimits) -> Limits {
-    Limits {
-        // The configuration's check has the bound.
-        line_bytes: u32::try_from(limits.line_bytes.0).unwrap_or(u32::MAX),
-        body_bytes: limits.body_bytes.0,
-        samples: limits.samples,
     }
 }

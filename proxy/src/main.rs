@@ -100,7 +100,8 @@ fn serve(options: cli::Serve) -> ExitCode {
 fn explain_with(options: &cli::Explain) -> Result<(), String> {
     let tenant =
         sluice_config::load(&options.config).map_err(|error| format!("{}: {error}", options.config.display()))?;
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut input = std::io::stdin().lock();
+    let mut output = std::io::BufWriter::new(std::io::stdout().lock());
     explain::run(&tenant, &options.component, &options.pod, &mut input, &mut output).map_err(|error| error.to_string())
 }
 

@@ -32,7 +32,8 @@ pub(crate) async fn run(options: Serve) -> Result<(), String> {
     let slot = Arc::new(slot.map_err(|error| format!("{}: {error}", options.config.display()))?);
     admin::register(&mut registry, Arc::clone(&slot));
 
-    let (listener, admin_listener) = (listen(options.listen).await?, listen(options.admin_listen).await?);
+    let (listener, admin_listener) =
+        (listen("scrapers", options.listen).await?, listen("admin", options.admin_listen).await?);
     let (mut end, mut hangup) = (EndSignals::new()?, listen_for(SignalKind::hangup())?);
     let draining = Arc::new(AtomicBool::new(false));
     let (closed, stopping) = (CancellationToken::new(), CancellationToken::new());
@@ -98,7 +99,7 @@ fn listen_for(kind: SignalKind) -> Result<Signal, String> {
     signal(kind).map_err(|error| format!("signals: {error}"))
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
+async fn listen(whom: &str, address: SocketAddr) -> Result<TcpListener, String> {
     let listener = match TcpListener::bind(address).await {
         // A machine without IPv6 has no [::] to listen on, but means the same by it.
         Err(_) if address.ip().is_unspecified() && address.is_ipv6() => {
@@ -108,7 +109,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     };
     let listener = listener.map_err(|error| format!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    info!(%address, "listening");
+    info!(%address, whom, "listening");
     Ok(listener)
 }
 

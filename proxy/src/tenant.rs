@@ -12,7 +12,7 @@ use sluice_discovery::{Discovery, Pods, Port, Query, Requirement, Scope, Selecto
 use tokio::sync::Semaphore;
 
 use crate::authenticate::{Authenticator, Certificates, ClientTrust, Reviewer, ReviewerOptions, Tokens};
-use crate::component::{self, Component};
+use crate::component::Component;
 use crate::kubeconfig;
 use crate::metrics::{Families, TenantMetrics};
 use crate::pem::{self, Expiry, File};
@@ -232,7 +232,7 @@ impl Loader<'_> {
                     rules: Arc::new(rules),
                     honor_labels: section.honor_labels,
                     names: Names::Legacy,
-                    limits: component::limits(&section.limits),
+                    limits: section.limits.into(),
                 },
                 targets: targets(section, watched),
                 upstream: Arc::new(upstream),
