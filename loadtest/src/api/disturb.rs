@@ -65,7 +65,8 @@ impl ApiServer {
     }
 
     /// Answers a watch of an expired resource version with the HTTP status 410 instead of 200 and an error event, which is
-    /// what Kubernetes' watch cache does. Lists are always refused by the status.
+    /// what Kubernetes' watch cache does. Lists are always refused by the status. kube's watcher only lists anew after the
+    /// event; at the status it asks again for the same version, for ever, unless its user begins a new one.
     pub fn refuse_expired_watches(&self, refuse: bool) {
         self.shared().knobs().refuse_expired = refuse;
     }

@@ -209,7 +209,8 @@ async fn watch(
 
 fn refusal(failure: &Failure) -> Response<Body> {
     let mut response = json(failure.code, &failure.body());
-    if failure.code == 429 {
+    let retried = failure.details.as_ref().is_some_and(|details| details.get("retryAfterSeconds").is_some());
+    if failure.code == 429 || retried {
         response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static("1"));
     }
     response

@@ -136,13 +136,15 @@ async fn what_is_served_can_be_discovered() {
     api.register("example.com", "v1", "gadgets", "Gadget", false);
     let client = client(&api).await;
     assert_eq!(client.apiserver_version().await.unwrap().minor, "33");
-    for discovery in
-        [Discovery::new(client.clone()).run().await.unwrap(), Discovery::new(client.clone()).run_aggregated().await.unwrap()]
-    {
+    for discovery in [
+        Discovery::new(client.clone()).run().await.unwrap(),
+        Discovery::new(client.clone()).run_aggregated().await.unwrap(),
+    ] {
         let gvk = GroupVersionKind::gvk("hypershift.openshift.io", "v1beta1", "HostedControlPlane");
         let (resource, capabilities) = discovery.resolve_gvk(&gvk).unwrap();
         assert_eq!((resource.plural.as_str(), capabilities.scope), ("hostedcontrolplanes", Scope::Namespaced));
-        let (resource, capabilities) = discovery.resolve_gvk(&GroupVersionKind::gvk("example.com", "v1", "Gadget")).unwrap();
+        let (resource, capabilities) =
+            discovery.resolve_gvk(&GroupVersionKind::gvk("example.com", "v1", "Gadget")).unwrap();
         assert_eq!((resource.plural.as_str(), capabilities.scope), ("gadgets", Scope::Cluster));
         assert!(discovery.resolve_gvk(&GroupVersionKind::gvk("", "v1", "Pod")).is_some());
     }

@@ -26,7 +26,9 @@ async fn server() -> ApiServer {
 /// A client by the server's own kubeconfig.
 async fn client(api: &ApiServer) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(&api.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    // Tests are about single answers; kube would repeat those with 429, 503 and 504 for minutes.
+    config.default_retry = false;
     Client::try_from(config).unwrap()
 }
 

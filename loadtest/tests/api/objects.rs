@@ -143,7 +143,8 @@ async fn finalizers_hold_an_object_until_they_are_gone() {
     let mut plane = control_plane("a", &json!({}));
     plane.metadata.finalizers = Some(vec!["sluice/x".into(), "sluice/y".into()]);
     planes.create(&PostParams::default(), &plane).await.unwrap();
-    let waiting = planes.delete("a", &DeleteParams::default()).await.unwrap().left().expect("the object is still there");
+    let waiting =
+        planes.delete("a", &DeleteParams::default()).await.unwrap().left().expect("the object is still there");
     let deleted_at = waiting.metadata.deletion_timestamp.clone().unwrap();
     let again = planes.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert_eq!(again.metadata.resource_version, waiting.metadata.resource_version, "deleting twice changes nothing");
