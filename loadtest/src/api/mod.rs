@@ -2,7 +2,7 @@
 //!
 //! It is made for tests: beside its HTTP side there is a handle that changes objects directly, disturbs the server and its
 //! watches, and tells what was asked. Objects have no schemas, nothing is defaulted or validated but their metadata, and no
-//! controller runs: no garbage collection, no Endpoints of Services.
+//! controller runs: no garbage collection, no Endpoints of Services, and what is in a Namespace outlives it.
 
 mod apply;
 mod check;

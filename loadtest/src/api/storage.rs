@@ -80,6 +80,8 @@ pub(super) enum Signal {
 #[derive(Debug)]
 struct Watcher {
     scope: Scope,
+    /// From [`collection`], once for all changes it is compared with.
+    collection: String,
     signals: mpsc::UnboundedSender<Signal>,
     connection: CancellationToken,
 }
@@ -201,7 +203,7 @@ impl Store {
         connection: CancellationToken,
     ) -> Result<(u64, mpsc::UnboundedReceiver<Signal>), Failure> {
         let (signals, receiver) = mpsc::unbounded_channel();
-        let watcher = Watcher { scope, signals, connection };
+        let watcher = Watcher { collection: collection(&scope.resource), scope, signals, connection };
         match start {
             Start::Now => {}
             Start::After(version) if version < self.oldest => return Err(Failure::too_old(version, self.oldest)),
@@ -267,7 +269,7 @@ impl Scope {
 impl Watcher {
     /// An object that no longer matches is deleted to this watcher, one that matches for the first time is added.
     fn feed(&self, change: &Change) {
-        if change.collection != collection(&self.scope.resource) {
+        if change.collection != self.collection {
             return;
         }
         let before = change.before.as_ref().filter(|before| self.scope.covers(&change.key, before));

@@ -9,9 +9,9 @@ use sluice_loadtest::certificate::Authority;
 
 use crate::{config_map, config_maps, refused, server};
 
-fn tls(authority: &Authority) -> Option<ApiTls> {
+fn tls(authority: &Authority) -> ApiTls {
     let issued = authority.server(&["127.0.0.1"]);
-    Some(ApiTls { certificate: issued.cert_pem, key: issued.key_pem, authority: authority.cert_pem() })
+    ApiTls { certificate: issued.cert_pem, key: issued.key_pem, authority: authority.cert_pem() }
 }
 
 /// A client by the kubeconfig, whose credentials are another token or none.
@@ -33,7 +33,7 @@ async fn list(client: Client) -> Result<usize, kube::Error> {
 #[tokio::test]
 async fn only_the_right_token_is_let_in() {
     let authority = Authority::new("api");
-    let options = ApiOptions { tls: tls(&authority), tokens: vec!["right".into()], ..ApiOptions::default() };
+    let options = ApiOptions { tls: Some(tls(&authority)), tokens: vec!["right".into()], ..ApiOptions::default() };
     let api = ApiServer::start(options).await;
     assert!(api.url().starts_with("https://127.0.0.1:"));
     config_maps(&api).await.list(&ListParams::default()).await.expect("the kubeconfig has the token");
@@ -54,7 +54,7 @@ async fn a_client_certificate_is_let_in() {
     let clients = Authority::new("clients");
     let issued = clients.client("system:sluice", &[]);
     let options = ApiOptions {
-        tls: tls(&authority),
+        tls: Some(tls(&authority)),
         client_authority: Some(clients.cert_pem()),
         user: Some(ApiUser::Certificate { certificate: issued.cert_pem, key: issued.key_pem }),
         ..ApiOptions::default()
