@@ -15,7 +15,7 @@ use rcgen::{
 };
 
 /// A day: what the validity of certificates is reckoned in here.
-pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub const DAY: Duration = Duration::from_hours(24);
 
 /// A self-signed certificate authority with an ECDSA P-256 key.
 pub struct Authority {

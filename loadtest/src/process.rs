@@ -84,11 +84,10 @@ impl Process {
                 }
             }
         });
-        match found.await {
-            Ok(Some(line)) => line,
-            Ok(None) => panic!("{} ended its output without the awaited line:\n{}", self.name, self.text()),
-            Err(_) => panic!("{} did not write the awaited line:\n{}", self.name, self.text()),
-        }
+        let Ok(found) = found.await else {
+            panic!("{} does not write the awaited line:\n{}", self.name, self.text());
+        };
+        found.unwrap_or_else(|| panic!("{} ended its output without the awaited line:\n{}", self.name, self.text()))
     }
 
     /// Sends a signal by its name, e.g. `TERM`.

@@ -3,15 +3,15 @@
 use std::fs;
 use std::time::Duration;
 
-/// The kernel's clock ticks in `/proc/PID/stat`: 100 a second on every architecture Linux runs on (USER_HZ).
+/// The kernel's clock ticks in `/proc/PID/stat`: 100 a second on every architecture Linux runs on (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
 
 /// What a process uses at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Resident memory in bytes (VmRSS).
+    /// Resident memory in bytes (`VmRSS`).
     pub resident: u64,
-    /// The peak of it since the start or the last [`reset`](super::Process::reset_peak) (VmHWM).
+    /// The peak of it since the start or the last [`reset`](super::Process::reset_peak) (`VmHWM`).
     pub peak: u64,
     /// Resident memory in bytes, with pages shared by n processes counted as 1/n (Pss).
     pub proportional: u64,

@@ -1,6 +1,6 @@
 //! A small, strict reader of the text format 0.0.4, independent of the one that is tested with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +37,10 @@ pub struct BadLine {
 /// All samples of a body in their order.
 ///
 /// Strict: the last line must be ended, a name may have only the characters of 0.0.4, a label must not stand twice in
-/// a sample, a TYPE must be known, must not stand twice for a name, and not behind the name's samples.
+/// a sample, a type must be known, and all of a family must stand together, with its TYPE first.
 pub fn parse(body: &[u8]) -> Result<Vec<Sample>, BadLine> {
     let mut samples: Vec<Sample> = Vec::new();
-    let mut types: BTreeMap<&str, ()> = BTreeMap::new();
+    let mut families = Families::default();
     for (place, line) in body.split_inclusive(|&b| b == b'\n').enumerate() {
         let bad = |what| {
             let shown = &line[..line.len().min(500)];
@@ -53,17 +53,43 @@ pub fn parse(body: &[u8]) -> Result<Vec<Sample>, BadLine> {
             if !["counter", "gauge", "histogram", "summary", "untyped"].contains(&kind) {
                 return Err(bad("an unknown type"));
             }
-            if types.insert(name, ()).is_some() {
-                return Err(bad("a second TYPE of this name"));
-            }
-            if samples.last().is_some_and(|sample| sample.name == name) {
-                return Err(bad("a TYPE behind its samples"));
-            }
+            families.begin(name, kind).map_err(bad)?;
         } else if !line.is_empty() && !line.starts_with('#') {
-            samples.push(sample(line).map_err(bad)?);
+            let sample = sample(line).map_err(bad)?;
+            families.meet(&sample.name).map_err(bad)?;
+            samples.push(sample);
         }
     }
     Ok(samples)
+}
+
+/// The families met so far.
+#[derive(Default)]
+struct Families {
+    all: BTreeSet<String>,
+    current: String,
+    /// Whether names with the suffixes of histograms and summaries belong to the current one.
+    has_parts: bool,
+}
+
+impl Families {
+    fn begin(&mut self, name: &str, kind: &str) -> Result<(), &'static str> {
+        if !self.all.insert(name.to_owned()) {
+            return Err("a TYPE whose family stood before");
+        }
+        name.clone_into(&mut self.current);
+        self.has_parts = matches!(kind, "histogram" | "summary");
+        Ok(())
+    }
+
+    fn meet(&mut self, name: &str) -> Result<(), &'static str> {
+        let rest = name.strip_prefix(self.current.as_str());
+        let is_part = |rest| self.has_parts && matches!(rest, "_bucket" | "_count" | "_sum");
+        if rest.is_some_and(|rest| rest.is_empty() || is_part(rest)) {
+            return Ok(());
+        }
+        self.begin(name, "untyped").map_err(|_| "a sample whose family stood before")
+    }
 }
 
 fn sample(line: &str) -> Result<Sample, &'static str> {
@@ -153,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_is_not_of_the_format_is_named_with_its_line() {
-        let cases: [(&[u8], usize, &str); 14] = [
+        let cases: [(&[u8], usize, &str); 16] = [
             (b"a 1\nb", 2, "no line feed at the end"),
             (b"a\n", 1, "no space before the value"),
             (b"a one\n", 1, "a value that is no number"),
@@ -166,7 +192,9 @@ mod tests {
             (b"a{b=\"1} 1\n", 1, "a quote without an end"),
             (b"a{b=\"\\t\"} 1\n", 1, "an unknown escape"),
             (b"a{\"b\"} 1\n", 1, "a label without a name"),
-            (b"# TYPE a gauge\n# TYPE a gauge\n", 2, "a second TYPE of this name"),
+            (b"# TYPE a gauge\n# TYPE a gauge\n", 2, "a TYPE whose family stood before"),
+            (b"a 1\n# TYPE a gauge\n", 2, "a TYPE whose family stood before"),
+            (b"# TYPE a summary\na_sum 1\nb 1\na_count 1\na 1\n", 5, "a sample whose family stood before"),
             (b"a \xff\n", 1, "not UTF-8"),
         ];
         for (body, number, what) in cases {

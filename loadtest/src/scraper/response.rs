@@ -142,14 +142,14 @@ impl Response {
 
 enum Decoder {
     Identity(Vec<u8>),
-    Gzip(GzDecoder<Vec<u8>>),
+    Gzip(Box<GzDecoder<Vec<u8>>>),
 }
 
 impl Decoder {
     fn new(headers: &HeaderMap) -> Result<Self, ScrapeError> {
         match headers.get(CONTENT_ENCODING).map(http::HeaderValue::as_bytes) {
             None | Some(b"identity") => Ok(Self::Identity(Vec::new())),
-            Some(b"gzip") => Ok(Self::Gzip(GzDecoder::new(Vec::new()))),
+            Some(b"gzip") => Ok(Self::Gzip(Box::new(GzDecoder::new(Vec::new())))),
             Some(other) => Err(ScrapeError::Encoding(format!("unknown: {}", String::from_utf8_lossy(other)))),
         }
     }
