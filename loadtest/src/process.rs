@@ -92,7 +92,7 @@ impl Process {
 
     /// Sends a signal by its name, e.g. `TERM`.
     pub fn signal(&self, signal: &str) {
-        // The shell's own `kill` would need `unsafe` to be called from here as a function.
+        // The command, since calling the function of that name is `unsafe`.
         let status = Command::new("kill").args(["-s", signal, &self.id().to_string()]).status();
         let sent = status.unwrap_or_else(|error| panic!("running kill: {error}"));
         assert!(sent.success(), "SIG{signal} to {}:\n{}", self.name, self.text());
