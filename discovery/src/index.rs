@@ -216,8 +216,8 @@ impl Namespace {
 pub(crate) struct SliceEntry {
     service: String,
     /// Pod and address.
-    endpoints: Vec<(String, IpAddr)>,
-    ports: Vec<(String, u16)>,
+    endpoints: Box<[(String, IpAddr)]>,
+    ports: Box<[(String, u16)]>,
 }
 
 impl Object for EndpointSlice {
@@ -259,9 +259,9 @@ fn endpoint_of(endpoint: &Endpoint) -> Option<(String, IpAddr)> {
 #[derive(Debug, PartialEq)]
 pub(crate) struct PodEntry {
     /// Only those that a query looks at: all of them would be most of what an idle proxy holds.
-    labels: BTreeMap<String, String>,
+    labels: Box<[(String, String)]>,
     address: IpAddr,
-    ports: Vec<(String, u16)>,
+    ports: Box<[(String, u16)]>,
 }
 
 impl Object for Pod {

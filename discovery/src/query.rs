@@ -1,7 +1,5 @@
 //! What a component asks for: which pods, and which of their ports.
 
-use std::collections::BTreeMap;
-
 /// The pods of one component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
@@ -98,14 +96,15 @@ impl Selector {
         Self { requirements: requirements.into_iter().collect() }
     }
 
-    /// Whether something with these labels is selected.
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let is_one_of = |key, values: &[String]| labels.get(key).is_some_and(|value| values.contains(value));
+    /// Whether something with these labels, each once, is selected.
+    pub(crate) fn matches(&self, labels: &[(String, String)]) -> bool {
+        let value_of = |key: &str| labels.iter().find(|(known, _)| known == key).map(|(_, value)| value);
+        let is_one_of = |key: &str, values: &[String]| value_of(key).is_some_and(|value| values.contains(value));
         self.requirements.iter().all(|requirement| match requirement {
             Requirement::In(key, values) => is_one_of(key, values),
             Requirement::NotIn(key, values) => !is_one_of(key, values),
-            Requirement::Exists(key) => labels.contains_key(key),
-            Requirement::DoesNotExist(key) => !labels.contains_key(key),
+            Requirement::Exists(key) => value_of(key).is_some(),
+            Requirement::DoesNotExist(key) => value_of(key).is_none(),
         })
     }
 }

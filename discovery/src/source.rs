@@ -2,11 +2,16 @@
 
 use std::path::PathBuf;
 
-use kube::client::{AuthError, ClientBuilder};
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
+use kube::client::{AuthError, Body, ConfigExt};
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tower::{BoxError, ServiceBuilder};
 
-use crate::timing::Timing;
+/// The most that a connection reads ahead. It is held as long as the connection, that is for ever; left alone it grows to 400 KiB for
+/// one large object. Headers longer than this are an error; those of Kubernetes take one KiB.
+const READ_BUFFER: usize = 32 << 10;
 
 /// How to reach the management cluster. It is read again before each attempt to connect after a failure, so that a file that
 /// appears late or credentials that were renewed need no restart.
@@ -46,8 +51,8 @@ impl From<kube::Error> for SourceError {
 
 impl Source {
     /// A client; nothing is sent yet.
-    pub(crate) async fn connect(&self, timing: &Timing) -> Result<Client, SourceError> {
-        let mut config = match self {
+    pub(crate) async fn client(&self) -> Result<Client, SourceError> {
+        let config = match self {
             Self::Kubeconfig(path) => {
                 let explain = |error| match error {
                     KubeconfigError::Parse(_) => SourceError::Unreadable(path.clone()),
@@ -58,9 +63,16 @@ impl Source {
             }
             Self::InCluster => Config::incluster()?,
         };
-        config.connect_timeout = Some(timing.answer);
-        // Pauses are ours, and so is the word on why there is one.
-        config.default_retry = false;
-        Ok(ClientBuilder::try_from(config)?.build())
+        // As kube builds its own, but for the buffer, and for its retries: pauses are ours, and so is the word on why there is one.
+        let connections = legacy::Client::builder(TokioExecutor::new())
+            .http1_max_buf_size(READ_BUFFER)
+            .build::<_, Body>(config.rustls_https_connector()?);
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_err(BoxError::from)
+            .service(connections);
+        Ok(Client::new(service, config.default_namespace))
     }
 }

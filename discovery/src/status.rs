@@ -129,3 +129,56 @@ impl Health {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_outage_is_said_once_and_its_end_once() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).without_time().with_writer(move || writer.clone());
+        let _guard = tracing::subscriber::set_default(subscriber.finish());
+        let health = Health::new(Kind::Pods);
+        let said = || String::from_utf8(std::mem::take(&mut *lines.0.lock().unwrap())).unwrap();
+
+        // At start the first failure counts.
+        health.failed("refused".into());
+        let warning = said();
+        assert!(warning.contains("WARN") && warning.contains("pods") && warning.contains("refused"), "{warning}");
+        health.failed("refused".into());
+        health.failed("refused".into());
+        health.opened();
+        assert_eq!(said(), "");
+        health.settled();
+        assert!(said().contains("INFO"));
+
+        // Later a connection may end without a word, if the next one holds.
+        health.failed("reset".into());
+        health.opened();
+        health.settled();
+        assert_eq!(said(), "");
+        health.failed("reset".into());
+        health.failed("refused".into());
+        health.failed("refused".into());
+        assert_eq!(said().matches("WARN").count(), 1);
+        assert_eq!(health.status(true, true).failures, 3);
+    }
+}

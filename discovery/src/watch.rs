@@ -68,7 +68,7 @@ impl Follower<'_> {
             self.position = Position::default();
             return Ok(());
         }
-        let client = self.shared.source.connect(&self.shared.timing).await?;
+        let client = self.shared.source.client().await?;
         loop {
             self.list::<K>(&client).await?;
             let Some(version) = self.position.version.clone() else { return Ok(()) };

@@ -16,10 +16,10 @@ const PODS: usize = 100;
 const FAT: usize = 20 << 10;
 
 /// What may be held of a pod: name, address, port, a label, and its target.
-const PER_POD: usize = 1 << 10;
+const PER_POD: usize = 512;
 
 /// Clients, connections and buffers on both sides of the watch, whatever they carry.
-const FIXED: usize = 1 << 20;
+const FIXED: usize = 512 << 10;
 
 #[tokio::test]
 async fn fat_objects_leave_nothing_behind() {

@@ -91,9 +91,9 @@ async fn cut_connections_and_ended_watches_go_on_where_they_were() {
     for (turn, name) in names.iter().enumerate() {
         cluster.api.wait_for_watches(SLICES, 1).await;
         if turn % 2 == 0 {
-            cluster.api.drop_watches()
+            cluster.api.drop_watches();
         } else {
-            cluster.api.end_watches()
+            cluster.api.end_watches();
         }
         pods.push((name.as_str(), turn as u8 + 1));
         cluster.apply_etcd("a", &pods);
