@@ -89,7 +89,7 @@ impl Discovery {
     pub fn targets(&self, query: Query) -> Targets {
         let shared = &self.0.shared;
         if !shared.reaches(&query.namespace) {
-            warn!(namespace = query.namespace, "a query of a namespace that is not watched has no answer");
+            warn!(namespace = query.namespace, "a query of a namespace that cannot be watched has no answer");
         }
         let snapshot = shared.index().watch(&query);
         shared.watch(query.kind()).asked.notify_one();
@@ -118,7 +118,8 @@ impl Shared {
     pub(crate) fn reaches(&self, namespace: &str) -> bool {
         match &self.scope {
             Scope::Namespace(ours) => ours == namespace,
-            Scope::AllNamespaces => true,
+            // One that cannot be asked for would hold up all others.
+            Scope::AllNamespaces => is_namespace(namespace),
         }
     }
 
@@ -129,6 +130,12 @@ impl Shared {
         drop(index);
         self.watch(kind).health.status(wanted, synced)
     }
+}
+
+/// Whether a namespace can have this name, as DNS labels are written.
+fn is_namespace(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(is_part)
 }
 
 impl Registration {

@@ -119,6 +119,8 @@ async fn one_watch_across_namespaces_lists_those_that_are_asked_for() {
         cluster.apply_etcd_in(namespace, "a", &[(&format!("etcd-of-{namespace}"), 1)]);
     }
     let discovery = cluster.discovery_of_all();
+    // A tenant that asks for nonsense does not keep the others waiting.
+    let nonsense = ["", "../kube-system", "No Name"].map(|name| discovery.targets(etcd_in(name)));
     let one = discovery.targets(etcd_in("one"));
     let two = discovery.targets(etcd_in("two"));
     cluster.wait_for_pods(&one, &["etcd-of-one"]).await;
@@ -136,6 +138,7 @@ async fn one_watch_across_namespaces_lists_those_that_are_asked_for() {
     let watched = cluster.api.requests().into_iter().find(|request| request.verb == "watch").unwrap();
     assert_eq!(watched.path, "/apis/discovery.k8s.io/v1/endpointslices");
     assert!(cluster.api.requests().iter().all(|request| !request.path.contains("unasked")));
+    assert!(nonsense.iter().all(|targets| targets.load().is_none()));
     // It goes and comes back.
     drop(three);
     cluster.apply_etcd_in("three", "a", &[("etcd-back", 3)]);
