@@ -1,15 +1,17 @@
-//! `sluice-bench`: the codec's figures.
+//! `sluice-bench`: the codec's figures, and the proxy's.
 //!
 //! ```text
+//! sluice-bench dedicated [SLUICE]     CPU and memory of one sluice beside nginx; SLUICE is the binary, by default beside this one
 //! sluice-bench ratios                 wall time against memcpy and against each other, in one run
 //! sluice-bench instructions [record]  instructions under callgrind, against bench/instructions.csv
 //! sluice-bench run SCENARIO N         one scenario N times, for profilers
 //! ```
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use sluice_bench::scenario::Scenario;
-use sluice_bench::{instructions, ratios};
+use sluice_bench::{dedicated, instructions, ratios};
 use sluice_codec::FRAME_CAPACITY;
 
 /// The exit code for a command line that makes no sense, as sysexits.h has it.
@@ -19,12 +21,14 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args[..] {
+        ["dedicated"] => beside_this("sluice").and_then(|sluice| dedicated::print(&sluice)),
+        ["dedicated", sluice] => dedicated::print(Path::new(sluice)),
         ["ratios"] => ratios::print(),
         ["instructions"] => instructions::count(false),
         ["instructions", "record"] => instructions::count(true),
         ["run", name, runs] => run(name, runs),
         _ => {
-            eprintln!("usage: sluice-bench ratios | instructions [record] | run SCENARIO N");
+            eprintln!("usage: sluice-bench dedicated [SLUICE] | ratios | instructions [record] | run SCENARIO N");
             return ExitCode::from(USAGE);
         }
     };
@@ -36,6 +40,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A binary of the same build.
+fn beside_this(name: &str) -> std::io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name(name))
 }
 
 fn run(name: &str, runs: &str) -> std::io::Result<bool> {

@@ -30,18 +30,19 @@ async fn memory_and_descriptors_are_flat_over_two_thousand_scrapes() {
             }
         }
     };
-    for number in 0..200 {
+    for number in 0..400 {
         round(number).await;
     }
     let settled = sluice.process.measure();
-    for number in 200..1000 {
+    for number in 400..1500 {
         round(number).await;
     }
     eventually("connections are closed", || async { sluice.process.measure().descriptors <= settled.descriptors + 2 })
         .await;
     let now = sluice.process.measure();
     let grown = now.resident.saturating_sub(settled.resident);
-    assert!(grown < 1 << 20, "grown by {grown} bytes in 1,600 scrapes, from {}", settled.resident);
+    // The allocator keeps a megabyte more or less from one moment to the next; a leak of one buffer a scrape would be thirty.
+    assert!(grown < 3 << 20, "grown by {grown} bytes in 2,200 scrapes, from {}", settled.resident);
     assert_eq!(now.threads, settled.threads);
 }
 

@@ -64,6 +64,9 @@ impl Stage {
         };
         let options = ApiOptions { tls: Some(tls), tokens: vec!["sluice-reviewer".into()], ..ApiOptions::default() };
         let hosted = ApiServer::start(options).await;
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": {"name": "prometheus-k8s", "namespace": "openshift-monitoring"}});
+        hosted.apply(account);
         let identity = Identity::service_account("openshift-monitoring", "prometheus-k8s");
         hosted.add_token(TOKEN, Identity { audiences: vec!["sluice".into()], ..identity });
         write_atomically(&path("hosted"), "kubeconfig", hosted.kubeconfig().as_bytes());
@@ -126,7 +129,10 @@ impl Stage {
         self.write_config();
         let config = self.config_path();
         let mut arguments = vec!["serve", "--config", config.to_str().unwrap()];
-        arguments.extend(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--drain", "0s"]);
+        arguments.extend(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+        if !more.contains(&"--drain") {
+            arguments.extend(["--drain", "0s"]);
+        }
         arguments.extend(more);
         let process =
             Process::start(binary(), &arguments, &[("POD_NAME", "sluice-0"), ("RUST_LOG", "sluice=debug,info")]);
