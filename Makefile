@@ -3,9 +3,10 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 
-.PHONY: help test lint bench bench-ci bench-record fuzz
+.PHONY: help demo test lint bench bench-ci bench-record fuzz
 
 help:
+	@echo "make demo          a simulated control plane with sluice before it, and what to try; DEMO=\"--listen ...\" if its port is taken"
 	@echo "make test          all tests"
 	@echo "make lint          formatting, clippy, documentation"
 	@echo "make bench         the codec's speed, for people"
@@ -17,6 +18,12 @@ help:
 need = @command -v $(1) >/dev/null || { \
 	echo "installing Debian package $(2)"; \
 	apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(2) >/dev/null; }
+
+# Ends with Ctrl-C. Cargo becomes the program it runs, so that nothing stands between it and the terminal.
+demo:
+	$(call need,curl,curl)
+	$(CARGO) build --release --locked -p sluice -p sluice-loadtest
+	@$(CARGO) run --quiet --release --locked -p sluice-loadtest -- demo $(DEMO)
 
 test:
 	$(call need,promtool,prometheus)

@@ -142,9 +142,10 @@ impl HostedCluster {
         self.serving_ca.cert_pem()
     }
 
-    /// The guest's Prometheus, with its token, for the proxy at this address.
+    /// The guest's Prometheus, with its token and as much time as the pods have, for the proxy at this address.
     pub fn prometheus(&self, address: SocketAddr) -> ScraperOptions {
-        ScraperOptions::new(address, &self.hostname(), &self.ca_pem()).with_bearer(&self.token)
+        let options = ScraperOptions::new(address, &self.hostname(), &self.ca_pem()).with_bearer(&self.token);
+        ScraperOptions { timeout: self.options.timeout, ..options }
     }
 
     /// The names of all components.

@@ -108,6 +108,7 @@ impl HostedCluster {
             "labels: {{job: {}, namespace: {}, service: {}, endpoint: \"{}\"}}",
             labels.job, labels.namespace, labels.service, labels.endpoint
         ));
+        line(format_args!("timeout: {}s", self.options.timeout.as_secs()));
         let rules = rules(self.options.metrics_set, component.name);
         if !rules.is_empty() {
             line(format_args!("metricRelabelings:"));

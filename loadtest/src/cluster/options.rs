@@ -1,6 +1,7 @@
 //! What a control plane is to be like.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::network::Net;
 use crate::api::ApiServer;
@@ -18,6 +19,8 @@ pub struct ClusterOptions {
     pub pods: Option<usize>,
     /// Which rules the configuration has.
     pub metrics_set: MetricsSet,
+    /// The longest a scrape of a component may take, in whole seconds.
+    pub timeout: Duration,
     /// Who knows the pods.
     pub management: Management,
     /// Addresses that the serving certificate is good for, beside the host name.
@@ -74,6 +77,8 @@ impl Default for ClusterOptions {
             api_server_body: ApiServerBody::Captured,
             pods: None,
             metrics_set: MetricsSet::All,
+            // Prometheus' own default.
+            timeout: Duration::from_secs(10),
             management: Management::Tls,
             serving_addresses: Vec::new(),
         }
