@@ -18,14 +18,14 @@ pub(super) fn print_picture(cluster: &HostedCluster, address: SocketAddr) {
     say(format_args!(
         "
 A Kubernetes cluster is run by its control plane: etcd, API servers, controllers. Here that is {components} components in
-{pods} pods, all of them simulated on this machine (127.77.0.x), with metrics captured from real ones. They run far from the
-cluster they control, whose Prometheus wants their metrics all the same. It asks Sluice, which asks all pods of a
-component at once and passes on their answers as one, line by line, with labels that say which pod a line is of:
+{pods} pods, all simulated on this machine (127.77.0.x), with metrics captured from real ones or made like them. Such pods
+run far from the cluster they control, whose Prometheus wants their metrics all the same. It asks Sluice, which asks all
+pods of a component at once and passes on their answers as one, line by line, with labels that say whose a line is:
 
-    Prometheus                         sluice                           the pods of etcd
+    Prometheus                         sluice                                the pods of etcd
     (here: curl)  ---- TLS, token ---> {address:<20} ---- mTLS -+--> {etcd_0}
-                  <--- metrics -------  the real program          +--> {etcd_1}
-                                        |     |                   +--> {etcd_2}
+                  <--- metrics -------  the real program               +--> {etcd_1}
+                                        |     |                        +--> {etcd_2}
                                         |     |
                                         |     +-- which pods are there? --> management API server  {management}
                                         +-------- whose token is this? ---> hosted API server      {hosted}
