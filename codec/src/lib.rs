@@ -77,13 +77,13 @@ pub use limits::Limits;
 pub use merge::{Merge, MergeOptions, Outcome, Step, Synthetic};
 pub use rules::{Action, Decision, Refusal, Rule, RuleError, Rules};
 
-/// When the output has this many bytes it is handed on: four TLS records, and few enough to stay in a
+/// When the output has this many bytes it is handed on: two TLS records, and few enough to stay in a
 /// core's cache between being written and being encrypted. A buffer with [`FRAME_CAPACITY`] never grows but for a line or HELP longer
 /// than their difference.
-pub const FRAME_BYTES: usize = 60 * 1024;
+pub const FRAME_BYTES: usize = 30 * 1024;
 
 /// What a caller should reserve for one frame of output.
-pub const FRAME_CAPACITY: usize = 64 * 1024;
+pub const FRAME_CAPACITY: usize = 32 * 1024;
 
 /// What a pod's body is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

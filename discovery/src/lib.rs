@@ -23,7 +23,7 @@ mod watch;
 
 pub use discovery::{Discovery, Scope};
 pub use query::{Pods, Port, Query, Requirement, Selector};
-pub use source::Source;
+pub use source::{Source, SourceError};
 pub use status::{Status, WatchStatus};
 pub use targets::{Target, Targets};
 pub use timing::Timing;

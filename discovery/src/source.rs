@@ -1,4 +1,4 @@
-//! The way to the management cluster's API server.
+//! The way to an API server: the management cluster's, or a hosted one.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use tower::{BoxError, ServiceBuilder};
 /// one large object. Headers longer than this are an error; those of Kubernetes take one KiB.
 const READ_BUFFER: usize = 32 << 10;
 
-/// How to reach the management cluster. It is read again before each attempt to connect after a failure, so that a file that
+/// How to reach a cluster. By discovery it is read again before each attempt to connect after a failure, so that a file that
 /// appears late or credentials that were renewed need no restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -23,19 +23,25 @@ pub enum Source {
     InCluster,
 }
 
-/// Why there is no way to the API server.
+/// Why there is no way to the API server. None of them quotes a credential.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SourceError {
-    // What the parser says may quote the file, and with it a token.
+pub enum SourceError {
+    /// No kubeconfig. What the parser says may quote the file, and with it a token.
     #[error("{0}: not a kubeconfig")]
     Unreadable(PathBuf),
+    /// There is no such file, or one that it names.
+    #[error("{0}: {1}")]
+    File(PathBuf, #[source] std::io::Error),
+    /// A kubeconfig that cannot be used.
     #[error("{0}: {1}")]
     Kubeconfig(PathBuf, #[source] KubeconfigError),
+    /// The variables and files that a pod has are missing.
     #[error("not in a cluster: {0}")]
     InCluster(#[from] InClusterError),
-    // Its output may be a token.
+    /// The program that the kubeconfig names for credentials. Its output may be a token.
     #[error("the kubeconfig's exec plugin failed")]
     Plugin,
+    /// The credentials cannot be used.
     #[error("{0}")]
     Client(#[source] kube::Error),
 }
@@ -50,12 +56,13 @@ impl From<kube::Error> for SourceError {
 }
 
 impl Source {
-    /// A client; nothing is sent yet.
-    pub(crate) async fn client(&self) -> Result<Client, SourceError> {
+    /// A client, smaller than kube's own; nothing is sent yet.
+    pub async fn client(&self) -> Result<Client, SourceError> {
         let config = match self {
             Self::Kubeconfig(path) => {
                 let explain = |error| match error {
                     KubeconfigError::Parse(_) => SourceError::Unreadable(path.clone()),
+                    KubeconfigError::ReadConfig(error, _) => SourceError::File(path.clone(), error),
                     other => SourceError::Kubeconfig(path.clone(), other),
                 };
                 let kubeconfig = Kubeconfig::read_from(path).map_err(explain)?;

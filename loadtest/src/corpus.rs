@@ -35,7 +35,7 @@ captured! {
     prometheus = "prometheus.prom.gz";
 }
 
-/// The body of a component by its name in a path: the captured one if there is one, else [`plausible`] with as many
+/// The body of a component by its name in a path: the captured one if there is one, else [`plausible()`] with as many
 /// samples as such an operator has.
 pub fn of(component: &str) -> Bytes {
     /// What the operators of a small cluster show: enough for every family, not enough to matter.

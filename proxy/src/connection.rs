@@ -23,9 +23,9 @@ use crate::reply::Reply;
 use crate::scrape;
 use crate::slot::Slot;
 
-/// What hyper may hold of a response before it must be written, and the most a request's head may be. Frames are as large; hyper's own
-/// default would buffer six of them.
-const BUFFER: usize = 64 * 1024;
+/// What hyper may hold of a response before it must be written. Frames are as large; hyper's own default would buffer a dozen of
+/// them.
+const BUFFER: usize = 32 * 1024;
 
 /// A token of 4 KiB and some headers are the most a scraper sends; more is 431 in HTTP/1.1 and a reset in HTTP/2.
 const HEAD_BYTES: usize = 16 * 1024;

@@ -18,9 +18,10 @@
 //! tenant, component          what belongs to one hosted control plane
 //!   slot, pem, kubeconfig    kept up to date from files, last good state
 //! admin/, metrics            what it says about itself
+//! memory                     the allocator, and what an idle process gives back
 //! check, explain             the other two commands
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic"))]
 
 mod activity;
@@ -40,6 +41,7 @@ mod handshake;
 mod kubeconfig;
 mod listener;
 mod log;
+mod memory;
 mod metrics;
 mod pem;
 mod proxy_protocol;
@@ -57,10 +59,6 @@ use clap::Parser;
 
 use crate::cli::{Cli, Command};
 
-/// Tuned at compile time (`.cargo/config.toml`): huge pages and eager commit would make an idle process three times as large.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// `EX_USAGE`: the configuration or the command line is wrong; trying again will not help.
 const USAGE: u8 = 64;
 
@@ -75,16 +73,19 @@ fn main() -> ExitCode {
     };
     match cli.command {
         Command::Serve(options) => serve(options),
-        Command::Check(options) => finish(check::run(&options.config)),
+        Command::Check(options) => {
+            install_crypto();
+            finish(check::run(&options.config))
+        }
         Command::Explain(options) => finish(explain_with(&options)),
     }
 }
 
 fn serve(options: cli::Serve) -> ExitCode {
     log::start(options.log_format);
-    // Before kube looks for one. It fails only if there is one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    install_crypto();
+    // One thread: a scrape is one task, a control plane has a few a minute, and every thread has an allocator's heap of its own.
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("sluice: no threads to work with: {error}");
@@ -95,6 +96,11 @@ fn serve(options: cli::Serve) -> ExitCode {
     // What is still under way has had its time.
     runtime.shutdown_background();
     finish(result)
+}
+
+/// Before kube looks for one. It fails only if there is one already.
+fn install_crypto() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn explain_with(options: &cli::Explain) -> Result<(), String> {

@@ -155,6 +155,8 @@ pub(crate) struct TenantMetrics {
     tenant: Arc<str>,
     pub(crate) connections: Gauge,
     pub(crate) scrapes_in_flight: Gauge,
+    /// Not shown: the durations have a count.
+    pub(crate) scrapes_ended: Counter,
 }
 
 impl TenantMetrics {
@@ -163,6 +165,7 @@ impl TenantMetrics {
         Self {
             connections: families.connections.get_or_create_owned(&labels),
             scrapes_in_flight: families.scrapes_in_flight.get_or_create_owned(&labels),
+            scrapes_ended: Counter::default(),
             families: families.clone(),
             tenant: Arc::clone(tenant),
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use sluice_codec::Names;
@@ -125,6 +126,7 @@ struct Held {
     start: Instant,
     duration: Histogram,
     in_flight: Gauge,
+    ended: Counter,
     _permit: OwnedSemaphorePermit,
     _busy: Busy,
 }
@@ -133,13 +135,22 @@ impl Held {
     fn new(tenant: &Tenant, component: &Component, start: Instant, permit: OwnedSemaphorePermit, busy: Busy) -> Self {
         let in_flight = tenant.metrics.scrapes_in_flight.clone();
         in_flight.inc();
-        Self { start, duration: component.metrics.request_duration.clone(), in_flight, _permit: permit, _busy: busy }
+        let ended = tenant.metrics.scrapes_ended.clone();
+        Self {
+            start,
+            duration: component.metrics.request_duration.clone(),
+            in_flight,
+            ended,
+            _permit: permit,
+            _busy: busy,
+        }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         self.in_flight.dec();
+        self.ended.inc();
         self.duration.observe(self.start.elapsed().as_secs_f64());
     }
 }

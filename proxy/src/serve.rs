@@ -15,6 +15,7 @@ use tracing::{info, warn};
 use crate::admin::{self, Admin};
 use crate::cli::Serve;
 use crate::listener::Door;
+use crate::memory;
 use crate::metrics::Families;
 use crate::slot::Slot;
 use crate::tenant::Shared;
@@ -49,11 +50,15 @@ pub(crate) async fn run(options: Serve) -> Result<(), String> {
     };
     tokio::spawn(Arc::new(door).run(listener, closed.clone()));
 
+    let mut quiet = Quiet::default();
     let mut poll = tokio::time::interval(options.reload_interval.max(Duration::from_millis(10)));
     poll.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = poll.tick() => slot.poll(&shared).await,
+            _ = poll.tick() => {
+                slot.poll(&shared).await;
+                quiet.look(&slot);
+            }
             _ = hangup.recv() => slot.poll(&shared).await,
             () = end.received() => break,
         }
@@ -74,6 +79,25 @@ pub(crate) async fn run(options: Serve) -> Result<(), String> {
         () = end.received() => {}
     }
     Ok(())
+}
+
+/// Lets go of memory when there is nothing to do after there was something.
+#[derive(Default)]
+struct Quiet {
+    /// Scrapes that had ended when memory was last let go.
+    scrapes: u64,
+}
+
+impl Quiet {
+    fn look(&mut self, slot: &Slot) {
+        let metrics = &slot.tenant().metrics;
+        let ended = metrics.scrapes_ended.get();
+        // The first time is after the start, which is a lot of work too.
+        if metrics.scrapes_in_flight.get() == 0 && self.scrapes != ended + 1 {
+            memory::release();
+            self.scrapes = ended + 1;
+        }
+    }
 }
 
 /// The signals that end the process: the first in peace, the second at once.

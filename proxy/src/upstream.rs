@@ -31,7 +31,7 @@ use crate::fault::PodFault;
 
 /// hyper's read buffer, and so the largest frame of a body: as large as the frames we write. hyper's own default would let each
 /// pod take 400 KiB.
-const READ_BUFFER: usize = 64 * 1024;
+const READ_BUFFER: usize = 32 * 1024;
 
 /// A response head has some five short headers. A pod that sends more is failed with reason `http`.
 const HEAD_BYTES: usize = 16 * 1024;

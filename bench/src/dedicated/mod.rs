@@ -20,8 +20,8 @@ use self::stand::Stand;
 const SCRAPES: u32 = 10;
 /// How often the contenders take turns; the median round counts.
 const ROUNDS: usize = 7;
-/// Until the allocator has given back what it does not need: it waits a second.
-const SETTLE: Duration = Duration::from_secs(3);
+/// Until an idle `sluice` has let go of what it does not need: it looks every ten seconds.
+const SETTLE: Duration = Duration::from_secs(12);
 
 /// Section 5 of the design.
 const CPU_MOST: f64 = 1.25;
