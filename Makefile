@@ -3,14 +3,15 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test lint bench bench-ci bench-record fuzz
+.PHONY: help demo test lint bench bench-ci bench-record dedicated fuzz
 
 help:
 	@echo "make demo          a simulated control plane with sluice before it, and what to try; DEMO=\"--listen ...\" if its port is taken"
 	@echo "make test          all tests"
 	@echo "make lint          formatting, clippy, documentation"
-	@echo "make bench         the codec's speed, for people"
-	@echo "make bench-ci      instruction counts against the record; fails when they grow"
+	@echo "make bench         the codec's speed and the proxy's cost, for people"
+	@echo "make dedicated     CPU and memory of one sluice beside nginx; fails when a bound of the design is missed"
+	@echo "make bench-ci      the same, and instruction counts against the record; fails when they grow"
 	@echo "make bench-record  record the instruction counts (commit the file with the change that explains it)"
 	@echo "make fuzz          each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS))"
 
@@ -27,6 +28,7 @@ demo:
 
 test:
 	$(call need,promtool,prometheus)
+	$(call need,curl,curl)
 	@if $(CARGO) nextest --version >/dev/null 2>&1; \
 	then $(CARGO) nextest run --workspace --locked $(if $(CI),--profile ci) && $(CARGO) test --workspace --locked --doc; \
 	else $(CARGO) test --workspace --locked; fi
@@ -39,11 +41,16 @@ lint:
 	then $(CARGO) deny --locked --config .cargo/deny.toml check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies were not checked"; fi
 
-bench:
+bench: dedicated
 	$(CARGO) bench -p sluice-bench --locked
 	$(CARGO) run --release -p sluice-bench --locked -- ratios
 
-bench-ci:
+dedicated:
+	$(call need,nginx,nginx-light)
+	$(CARGO) build --release --locked -p sluice -p sluice-bench
+	$(CARGO) run --release --locked -p sluice-bench -- dedicated
+
+bench-ci: dedicated
 	$(call need,valgrind,valgrind)
 	$(CARGO) run --release -p sluice-bench --locked -- instructions
 

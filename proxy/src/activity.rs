@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(left(&activity), (IDLE, Overdue::Idle));
         tokio::time::advance(Duration::from_secs(30)).await;
         activity.heard();
-        assert_eq!(left(&activity).0, IDLE - Duration::from_secs(30));
+        assert_eq!(left(&activity).0, Duration::from_mins(5));
     }
 
     #[tokio::test(start_paused = true)]

@@ -22,7 +22,8 @@ impl Budget {
     /// What the scraper's header says, less the reserve, and never more than `most`. A header that makes no sense is none.
     pub(crate) fn new(start: Instant, headers: &HeaderMap, most: Duration) -> Self {
         let asked = headers.get(TIMEOUT_HEADER).and_then(|value| parse_seconds(value.to_str().ok()?));
-        let span = asked.map_or(most, |asked| (asked - (asked / RESERVE_SHARE).min(RESERVE_MOST)).min(most));
+        let span =
+            asked.map_or(most, |asked| asked.saturating_sub((asked / RESERVE_SHARE).min(RESERVE_MOST)).min(most));
         Self { end: start + span }
     }
 

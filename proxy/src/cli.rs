@@ -42,7 +42,7 @@ pub(crate) struct Serve {
     /// After SIGTERM go on accepting connections for this long, not ready, so that balancers can notice
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     pub(crate) drain: Duration,
-    /// How log lines are written; RUST_LOG says which
+    /// How log lines are written; `RUST_LOG` says which
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub(crate) log_format: LogFormat,
     /// How often files are looked at for changes; SIGHUP looks at once

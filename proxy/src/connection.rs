@@ -38,7 +38,7 @@ const STREAMS: u32 = 64;
 const WINDOW: u32 = 64 * 1024;
 
 /// A peer that is gone without a word is noticed within these two.
-const PING_EVERY: Duration = Duration::from_secs(60);
+const PING_EVERY: Duration = Duration::from_mins(1);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
 
 /// An idle connection that was asked to end has this long to do so.

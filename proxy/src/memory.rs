@@ -33,7 +33,7 @@ fn code(line: &str) -> Option<(usize, usize)> {
     let (start, end) = words.next()?.split_once('-')?;
     let is_code = words.next()? == "r-xp" && words.nth(3)?.starts_with('/');
     let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
-    is_code.then(|| (start, end.checked_sub(start).unwrap_or_default()))
+    is_code.then(|| (start, end.saturating_sub(start)))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One hosted control plane: everything that belongs to it hangs off one value, which a reload replaces as a whole.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use http::Uri;
@@ -363,7 +364,8 @@ fn escape_into(text: &mut String, value: &str) {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             text.push(byte.into());
         } else {
-            text.push_str(&format!("%{byte:02X}"));
+            // Writing to a `String` cannot fail.
+            let _ = write!(text, "%{byte:02X}");
         }
     }
 }

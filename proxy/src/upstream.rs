@@ -163,7 +163,9 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// hyper's side of a connection; gone when it has ended, since it must not be polled again.
-struct Connection(Option<Pin<Box<http1::Connection<TokioIo<Box<dyn Stream>>, Empty<Bytes>>>>>);
+struct Connection(Option<Pin<Box<HyperConnection>>>);
+
+type HyperConnection = http1::Connection<TokioIo<Box<dyn Stream>>, Empty<Bytes>>;
 
 impl Connection {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

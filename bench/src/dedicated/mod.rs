@@ -106,7 +106,7 @@ async fn round(scraper: &Scraper, measure: impl Fn() -> Measured) -> std::io::Re
     for _ in 0..SCRAPES {
         scrape(scraper).await?;
     }
-    Ok(Cost { cpu: (measure().cpu - before) / SCRAPES, wall: start.elapsed() / SCRAPES })
+    Ok(Cost { cpu: measure().cpu.saturating_sub(before) / SCRAPES, wall: start.elapsed() / SCRAPES })
 }
 
 async fn scrape(scraper: &Scraper) -> std::io::Result<bytes::Bytes> {

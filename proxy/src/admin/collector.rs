@@ -38,7 +38,8 @@ impl Collector for TenantCollector {
         for component in tenant.components.values() {
             if let Some(found) = component.targets.load() {
                 let labels = [("tenant", name), ("component", &*component.name)];
-                ConstGauge::new(found.len() as i64).encode(targets.encode_family(&labels)?)?;
+                ConstGauge::new(i64::try_from(found.len()).unwrap_or(i64::MAX))
+                    .encode(targets.encode_family(&labels)?)?;
             }
         }
         let help = "Time since the management cluster's API server was last heard";

@@ -35,7 +35,7 @@ use crate::slot::Slot;
 const CONNECTIONS: usize = 64;
 
 /// For a request's head, and for the next one on the same connection.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// When no connection can be accepted, a pause lets some end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

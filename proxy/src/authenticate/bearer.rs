@@ -71,7 +71,7 @@ mod tests {
     fn a_token_says_when_it_expires() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let token = |claims: &str| format!("e30.{}.sig", BASE64URL_NOPAD.encode(claims.as_bytes()));
-        assert_eq!(remaining_life(&token(r#"{"exp":1060}"#), now), Some(Duration::from_secs(60)));
+        assert_eq!(remaining_life(&token(r#"{"exp":1060}"#), now), Some(Duration::from_mins(1)));
         assert_eq!(remaining_life(&token(r#"{"exp":999}"#), now), Some(Duration::ZERO));
         assert_eq!(remaining_life(&token(r#"{"aud":"x"}"#), now), None);
         assert_eq!(remaining_life(&token(r#"{"exp":18446744073709551615}"#), now), None);

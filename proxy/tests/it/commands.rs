@@ -42,7 +42,7 @@ async fn check_reads_the_files_too() {
     stage.component(
         "mutual",
         &[],
-        json!({"tlsConfig": stage.mutual_tls(), "targets": [{"pod": "a", "address": "127.0.0.1:1"}]}),
+        json!({"tlsConfig": Stage::mutual_tls(), "targets": [{"pod": "a", "address": "127.0.0.1:1"}]}),
     );
     stage.write_config();
     let path = |name: &str| stage.dir.path().join(name);

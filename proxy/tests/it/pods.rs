@@ -11,7 +11,8 @@ use crate::stage::{Sluice, Stage, start_pod};
 
 /// Three pods; the second misbehaves.
 struct Trio {
-    stage: Stage,
+    /// Held so that the API server answers.
+    _stage: Stage,
     pods: Vec<Pod>,
     body: String,
     sluice: Sluice,
@@ -29,7 +30,7 @@ impl Trio {
         section.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         stage.component("etcd", &pods, section);
         let sluice = stage.sluice().await;
-        Self { stage, pods, body: body.into(), sluice }
+        Self { _stage: stage, pods, body: body.into(), sluice }
     }
 
     /// Scrapes with this many seconds.
@@ -129,7 +130,7 @@ async fn a_pod_without_an_answer_in_time_costs_the_others_nothing() {
 async fn a_pod_that_hangs_within_its_handshake_is_given_up_too() {
     let mut stage = Stage::new().await;
     let pods = [start_pod("a 1\n", stage.pod_tls()), start_pod("a 1\n", stage.pod_tls())];
-    stage.component("etcd", &pods, json!({"tlsConfig": stage.mutual_tls(), "timeout": "1s"}));
+    stage.component("etcd", &pods, json!({"tlsConfig": Stage::mutual_tls(), "timeout": "1s"}));
     let sluice = stage.sluice().await;
     pods[1].behave(Behaviour::HangBeforeHandshake);
     let scraped = sluice.scrape("etcd").await;

@@ -59,16 +59,16 @@ impl Load {
     }
 }
 
-async fn mutual_etcd(stage: &mut Stage) -> Vec<Pod> {
+fn mutual_etcd(stage: &mut Stage) -> Vec<Pod> {
     let pods = vec![start_pod("a 1\n", stage.pod_tls()), start_pod("a 2\n", stage.pod_tls())];
-    stage.component("etcd", &pods, json!({"tlsConfig": stage.mutual_tls()}));
+    stage.component("etcd", &pods, json!({"tlsConfig": Stage::mutual_tls()}));
     pods
 }
 
 #[tokio::test]
 async fn certificates_are_rotated_as_the_kubelet_does_and_no_scrape_fails() {
     let mut stage = Stage::new().await;
-    let pods = mutual_etcd(&mut stage).await;
+    let pods = mutual_etcd(&mut stage);
     // Mounted as a Secret is: names that point through a directory that is swapped.
     let serving = stage.dir.path().join("serving-secret");
     std::fs::create_dir(&serving).unwrap();
@@ -103,7 +103,7 @@ async fn certificates_are_rotated_as_the_kubelet_does_and_no_scrape_fails() {
 #[tokio::test]
 async fn components_come_change_and_go_while_others_are_scraped() {
     let mut stage = Stage::new().await;
-    let _pods = mutual_etcd(&mut stage).await;
+    let _pods = mutual_etcd(&mut stage);
     let sluice = stage.sluice().await;
     let load = Load::start(&sluice, "/metrics/etcd");
     let scraper = Scraper::new(sluice.prometheus());
@@ -132,7 +132,7 @@ async fn components_come_change_and_go_while_others_are_scraped() {
 #[tokio::test]
 async fn a_configuration_that_is_wrong_leaves_the_last_good_one_in_force_and_is_told() {
     let mut stage = Stage::new().await;
-    let _pods = mutual_etcd(&mut stage).await;
+    let _pods = mutual_etcd(&mut stage);
     let sluice = stage.sluice().await;
     let load = Load::start(&sluice, "/metrics/etcd");
     let successful = async || sluice.metric("sluice_config_last_reload_successful", &[]).await > 0.5;
@@ -158,7 +158,7 @@ async fn a_configuration_that_is_wrong_leaves_the_last_good_one_in_force_and_is_
 #[tokio::test]
 async fn a_serving_certificate_that_is_wrong_leaves_the_last_good_one_in_force() {
     let mut stage = Stage::new().await;
-    let _pods = mutual_etcd(&mut stage).await;
+    let _pods = mutual_etcd(&mut stage);
     let sluice = stage.sluice().await;
     let load = Load::start(&sluice, "/metrics/etcd");
     let serving = stage.dir.path().join("serving");
@@ -182,9 +182,9 @@ async fn a_serving_certificate_that_is_wrong_leaves_the_last_good_one_in_force()
 #[tokio::test]
 async fn a_components_certificate_that_cannot_be_read_breaks_that_component_only_at_the_start_too() {
     let mut stage = Stage::new().await;
-    let _pods = mutual_etcd(&mut stage).await;
+    let _pods = mutual_etcd(&mut stage);
     let broken = [start_pod("b 1\n", stage.pod_tls())];
-    let mut tls = stage.mutual_tls();
+    let mut tls = Stage::mutual_tls();
     tls["caFile"] = json!("pods/late.crt");
     stage.component("late", &broken, json!({"tlsConfig": tls}));
     let sluice = stage.sluice().await;

@@ -34,17 +34,19 @@ async fn pods_of_a_component_come_as_one_valid_response_with_the_labels_of_a_sta
     assert_eq!(scraped.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
 }
 
+type Change = fn(ScraperOptions, &Issued) -> ScraperOptions;
+
 #[tokio::test]
 async fn every_way_to_speak_to_it_gives_the_same_metrics() {
     let mut stage = Stage::new().await;
     let body = String::from_utf8(corpus::kube_scheduler().to_vec()).unwrap();
     let pods = [start_pod(&body, stage.pod_tls()), start_pod(&body, stage.pod_tls())];
-    stage.component("kube-scheduler", &pods, json!({"tlsConfig": stage.mutual_tls()}));
+    stage.component("kube-scheduler", &pods, json!({"tlsConfig": Stage::mutual_tls()}));
     let sluice = stage.sluice().await;
     let expected = sluice.scrape("kube-scheduler").await;
     assert_eq!(expected.sample_count(), 2 * corpus::sample_lines(body.as_bytes()) + 4);
     let client = stage.client_ca.client(PROMETHEUS, &[]);
-    let ways: [(&str, fn(ScraperOptions, &Issued) -> ScraperOptions); 6] = [
+    let ways: [(&str, Change); 6] = [
         ("identity", |options, _| ScraperOptions { gzip: false, ..options }),
         ("HTTP/2", |options, _| ScraperOptions { protocol: Protocol::Http2, ..options }),
         ("HTTP/2 without gzip", |options, _| ScraperOptions { protocol: Protocol::Http2, gzip: false, ..options }),
@@ -74,7 +76,7 @@ async fn pods_are_asked_for_text_by_us_and_not_by_what_the_scraper_accepts() {
     stage.component(
         "mutual",
         &pods[..1],
-        json!({"tlsConfig": stage.mutual_tls(), "path": "/stats", "params": {"a b": ["1", "ü"], "c": ["x"]}}),
+        json!({"tlsConfig": Stage::mutual_tls(), "path": "/stats", "params": {"a b": ["1", "ü"], "c": ["x"]}}),
     );
     stage.component("plain", &pods[1..], json!({"scheme": "http"}));
     let sluice = stage.sluice().await;

@@ -90,20 +90,21 @@ impl Stage {
     }
 
     /// Configures a component with these pods as its targets; `more` is added to its section.
-    pub(crate) fn component(&mut self, name: &str, pods: &[Pod], more: Value) {
+    pub(crate) fn component(&mut self, name: &str, pods: &[Pod], more: impl Into<Value>) {
         let targets: Vec<_> = pods
             .iter()
             .enumerate()
             .map(|(number, pod)| json!({"pod": format!("{name}-{number}"), "address": pod.address().to_string()}))
             .collect();
         let mut section = json!({"targets": targets, "labels": labels(name)});
-        let more = more.as_object().cloned().unwrap_or_default();
-        section.as_object_mut().unwrap().extend(more);
+        if let Value::Object(more) = more.into() {
+            section.as_object_mut().unwrap().extend(more);
+        }
         self.config["components"][name] = section;
     }
 
     /// TLS towards pods, with a client certificate.
-    pub(crate) fn mutual_tls(&self) -> Value {
+    pub(crate) fn mutual_tls() -> Value {
         json!({"caFile": "pods/ca.crt", "certFile": "pods/client.crt", "keyFile": "pods/client.key", "serverName": "pod.test"})
     }
 
