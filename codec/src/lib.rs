@@ -80,7 +80,7 @@ pub use rules::{Action, Decision, Refusal, Rule, RuleError, Rules};
 /// When the output has this many bytes it is handed on: two TLS records, and few enough to stay in a
 /// core's cache between being written and being encrypted. A buffer with [`FRAME_CAPACITY`] never grows but for a line or HELP longer
 /// than their difference.
-pub const FRAME_BYTES: usize = 30 * 1024;
+pub const FRAME_BYTES: usize = 28 * 1024;
 
 /// What a caller should reserve for one frame of output.
 pub const FRAME_CAPACITY: usize = 32 * 1024;
