@@ -60,7 +60,12 @@ impl Activity {
     pub(crate) fn begin(&self) -> Busy {
         let mut state = self.state();
         state.requests += 1;
-        state.phase = Phase::Busy(Instant::now() + LINGER);
+        let until = Instant::now() + LINGER;
+        state.phase = match state.phase {
+            // Another request may have longer.
+            Phase::Busy(longer) => Phase::Busy(longer.max(until)),
+            Phase::Idle(_) | Phase::Receiving(_) => Phase::Busy(until),
+        };
         Busy(self.clone())
     }
 
@@ -198,7 +203,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_of_two_requests_that_ends_leaves_the_connection_busy() {
         let activity = Activity::new(true);
-        let (first, second) = (activity.begin(), activity.begin());
+        let first = activity.begin();
+        first.until(Instant::now() + Duration::from_mins(5));
+        let second = activity.begin();
+        assert_eq!(left(&activity), (Duration::from_mins(5) + LINGER, Overdue::Stuck), "the longer of the two");
         drop(first);
         assert_eq!(left(&activity).1, Overdue::Stuck);
         drop(second);
