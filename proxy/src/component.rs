@@ -11,7 +11,7 @@ use tracing::{debug, info, warn};
 
 use crate::fanout::PodResult;
 use crate::fault::PodFault;
-use crate::metrics::ComponentMetrics;
+use crate::metrics::{self, ComponentMetrics};
 use crate::upstream::Upstream;
 
 /// How long the counter of a pod that is gone is kept: a pod that comes back under its name within that goes on counting.
@@ -70,14 +70,14 @@ impl Component {
 
     /// Counts a pod's scrape and remembers it; gives the pod's count of errors.
     pub(crate) fn record(&self, result: &PodResult<'_>) -> u64 {
-        let metrics = &self.metrics;
         let counts = result.outcome.counts;
-        metrics.pod_scraped(result.fault.map_or("ok", PodFault::reason));
-        metrics.pod_scrape_duration.observe(result.duration.as_secs_f64());
-        metrics.upstream_bytes.inc_by(result.bytes);
-        metrics.dropped_by_rule.inc_by(counts.dropped_by_rule);
-        metrics.dropped_reserved.inc_by(counts.dropped_reserved);
-        metrics.dropped_names.inc_by(counts.dropped_names);
+        let ComponentMetrics { pod_scrape_duration, upstream_bytes, .. } = &self.metrics;
+        self.metrics.pod_scraped(result.fault.map_or(metrics::OK, PodFault::reason));
+        pod_scrape_duration.observe(result.duration.as_secs_f64());
+        upstream_bytes.inc_by(result.bytes);
+        self.metrics.dropped_by_rule.inc_by(counts.dropped_by_rule);
+        self.metrics.dropped_reserved.inc_by(counts.dropped_reserved);
+        self.metrics.dropped_names.inc_by(counts.dropped_names);
         let cancelled = matches!(result.fault, Some(PodFault::Cancelled));
         let mut pods = self.history.pods();
         let before = pods.get(&result.target.pod);

@@ -44,6 +44,28 @@ pub(crate) enum PodFault {
 }
 
 impl PodFault {
+    /// All that [`Self::reason`] can say, the codec's own included.
+    pub(crate) const REASONS: [&'static str; 18] = [
+        "connect",
+        "tls",
+        "http",
+        "status",
+        "content_type",
+        "content_encoding",
+        "truncated",
+        "timeout",
+        "tls_files",
+        "cancelled",
+        "line_limit",
+        "body_limit",
+        "sample_limit",
+        "label_limit",
+        "name_limit",
+        "openmetrics",
+        "syntax",
+        "abandoned",
+    ];
+
     /// A short constant word: the `outcome` of a metric.
     pub(crate) fn reason(&self) -> &'static str {
         match self {

@@ -10,8 +10,16 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::fault::PodFault;
+
 /// From a component that answers from memory to one that takes its whole time.
 const SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// The outcome of a pod's scrape that went well.
+pub(crate) const OK: &str = "ok";
+const ENCODINGS: [&str; 2] = ["identity", "gzip"];
+/// Why samples are not passed on.
+const DROPPED: [&str; 3] = ["rule", "reserved", "names"];
 
 /// All families, as they are registered.
 #[derive(Clone)]
@@ -202,7 +210,7 @@ impl TenantMetrics {
 /// What is counted for one component.
 #[derive(Clone)]
 pub(crate) struct ComponentMetrics {
-    pod_scrapes: Family<OutcomeLabels, Counter>,
+    families: Families,
     labels: ComponentLabels,
     pub(crate) request_duration: Histogram,
     pub(crate) pod_scrape_duration: Histogram,
@@ -216,33 +224,67 @@ pub(crate) struct ComponentMetrics {
 
 impl ComponentMetrics {
     fn new(families: &Families, tenant: &Arc<str>, component: &Arc<str>) -> Self {
-        let (tenant, component) = (|| Arc::clone(tenant), || Arc::clone(component));
-        let labels = ComponentLabels { tenant: tenant(), component: component() };
-        let encoding = |encoding| {
-            let labels = EncodingLabels { tenant: tenant(), component: component(), encoding };
-            families.response_bytes.get_or_create_owned(&labels)
-        };
-        let dropped = |reason| {
-            let labels = ReasonLabels { tenant: tenant(), component: component(), reason };
-            families.dropped_samples.get_or_create_owned(&labels)
-        };
+        let labels = ComponentLabels { tenant: Arc::clone(tenant), component: Arc::clone(component) };
+        let encoding = |name| families.response_bytes.get_or_create_owned(&labels.encoding(name));
+        let dropped = |name| families.dropped_samples.get_or_create_owned(&labels.reason(name));
         Self {
-            pod_scrapes: families.pod_scrapes.clone(),
+            families: families.clone(),
             request_duration: families.request_duration.get_or_create_owned(&labels),
             pod_scrape_duration: families.pod_scrape_duration.get_or_create_owned(&labels),
             upstream_bytes: families.upstream_bytes.get_or_create_owned(&labels),
-            response_bytes_identity: encoding("identity"),
-            response_bytes_gzip: encoding("gzip"),
-            dropped_by_rule: dropped("rule"),
-            dropped_reserved: dropped("reserved"),
-            dropped_names: dropped("names"),
+            response_bytes_identity: encoding(ENCODINGS[0]),
+            response_bytes_gzip: encoding(ENCODINGS[1]),
+            dropped_by_rule: dropped(DROPPED[0]),
+            dropped_reserved: dropped(DROPPED[1]),
+            dropped_names: dropped(DROPPED[2]),
             labels,
         }
     }
 
-    /// A pod's scrape ended: `ok`, or the reason of its fault.
+    /// A pod's scrape ended: [`OK`], or the reason of its fault.
     pub(crate) fn pod_scraped(&self, outcome: &'static str) {
-        let ComponentLabels { tenant, component } = self.labels.clone();
-        self.pod_scrapes.get_or_create(&OutcomeLabels { tenant, component, outcome }).inc();
+        self.families.pod_scrapes.get_or_create(&self.labels.outcome(outcome)).inc();
+    }
+
+    /// The component is configured no more: what was counted of it goes.
+    pub(crate) fn forget(&self) {
+        let Self { families, labels, .. } = self;
+        families.request_duration.remove(labels);
+        families.pod_scrape_duration.remove(labels);
+        families.upstream_bytes.remove(labels);
+        for encoding in ENCODINGS {
+            families.response_bytes.remove(&labels.encoding(encoding));
+        }
+        for reason in DROPPED {
+            families.dropped_samples.remove(&labels.reason(reason));
+        }
+        for outcome in PodFault::REASONS.into_iter().chain([OK]) {
+            families.pod_scrapes.remove(&labels.outcome(outcome));
+        }
+        for code in 100..600 {
+            families.requests.remove(&labels.code(code));
+        }
+    }
+}
+
+impl ComponentLabels {
+    fn outcome(&self, outcome: &'static str) -> OutcomeLabels {
+        let Self { tenant, component } = self.clone();
+        OutcomeLabels { tenant, component, outcome }
+    }
+
+    fn encoding(&self, encoding: &'static str) -> EncodingLabels {
+        let Self { tenant, component } = self.clone();
+        EncodingLabels { tenant, component, encoding }
+    }
+
+    fn reason(&self, reason: &'static str) -> ReasonLabels {
+        let Self { tenant, component } = self.clone();
+        ReasonLabels { tenant, component, reason }
+    }
+
+    fn code(&self, code: u16) -> RequestLabels {
+        let Self { tenant, component } = self.clone();
+        RequestLabels { tenant, component, code }
     }
 }

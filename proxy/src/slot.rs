@@ -75,6 +75,11 @@ impl Slot {
         match Tenant::load(shared, &before.name, config, Some(&before)).await {
             Ok((tenant, more)) => {
                 troubles.extend(more);
+                for (name, component) in &before.components {
+                    if !tenant.components.contains_key(name) {
+                        component.metrics.forget();
+                    }
+                }
                 self.current.store(Arc::new(tenant));
             }
             Err(trouble) => troubles.push(trouble),

@@ -125,6 +125,8 @@ async fn components_come_change_and_go_while_others_are_scraped() {
     stage.write_config();
     sluice.reload();
     eventually("it is gone", || async { code("/metrics/scheduler").await == 404 }).await;
+    let own = sluice.admin("/metrics").await;
+    assert!(!own.text().contains("component=\"scheduler\""), "and so are its own metrics:\n{}", own.text());
     load.end().await;
     drop(other);
 }
