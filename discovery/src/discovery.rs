@@ -1,5 +1,6 @@
 //! The handle: queries come in, their targets go out, and the tasks behind live as long as anybody holds either.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     slices: Watch,
     pods: Watch,
     index: Mutex<Index>,
+    /// How often the way to the API server was said to have changed.
+    generation: AtomicU64,
 }
 
 /// The two ends of one watch.
@@ -77,7 +80,15 @@ impl Discovery {
     pub fn start_with(source: Source, scope: Scope, timing: Timing) -> Self {
         let watch = |kind| Watch { asked: Notify::new(), health: Health::new(kind) };
         let (slices, pods) = (watch(Kind::Slices), watch(Kind::Pods));
-        let shared = Arc::new(Shared { source, scope, timing, slices, pods, index: Mutex::default() });
+        let shared = Arc::new(Shared {
+            source,
+            scope,
+            timing,
+            slices,
+            pods,
+            index: Mutex::default(),
+            generation: AtomicU64::new(0),
+        });
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(follow::<EndpointSlice>(Arc::clone(&shared))));
         tokio::spawn(stop.clone().run_until_cancelled_owned(follow::<Pod>(Arc::clone(&shared))));
@@ -96,6 +107,15 @@ impl Discovery {
         Targets::watched(Registration { query, snapshot, tasks: Arc::clone(&self.0) })
     }
 
+    /// What the source says has changed: the watches begin anew by it, while the last targets stay in force. A source that cannot be
+    /// used leaves them as they are.
+    pub fn reconnect(&self) {
+        let shared = &self.0.shared;
+        shared.generation.fetch_add(1, Ordering::Relaxed);
+        shared.slices.asked.notify_one();
+        shared.pods.asked.notify_one();
+    }
+
     /// How the watches are doing.
     pub fn status(&self) -> Status {
         Status { slices: self.0.shared.status(Kind::Slices), pods: self.0.shared.status(Kind::Pods) }
@@ -108,6 +128,10 @@ impl Shared {
             Kind::Slices => &self.slices,
             Kind::Pods => &self.pods,
         }
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
     }
 
     /// Held for moments only, never across a wait.

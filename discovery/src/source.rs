@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use http::Response;
+use http_body_util::Limited;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use kube::client::{AuthError, Body, ConfigExt};
@@ -56,8 +58,9 @@ impl From<kube::Error> for SourceError {
 }
 
 impl Source {
-    /// A client, smaller than kube's own; nothing is sent yet.
-    pub async fn client(&self) -> Result<Client, SourceError> {
+    /// A client, smaller than kube's own; nothing is sent yet. An answer longer than `most` bytes is an error: an API server that is not
+    /// trusted must not be able to fill our memory.
+    pub async fn client(&self, most: Option<usize>) -> Result<Client, SourceError> {
         let config = match self {
             Self::Kubeconfig(path) => {
                 let explain = |error| match error {
@@ -78,6 +81,7 @@ impl Source {
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
             .layer(config.extra_headers_layer()?)
+            .map_response(move |answer: Response<_>| answer.map(|body| Limited::new(body, most.unwrap_or(usize::MAX))))
             .map_err(BoxError::from)
             .service(connections);
         Ok(Client::new(service, config.default_namespace))

@@ -57,6 +57,8 @@ struct Position {
 enum End {
     /// The API server ends a watch when its time is over.
     Closed,
+    /// The way to the API server may be another one now.
+    Renewed,
     /// Nobody asks any more.
     Unwanted,
 }
@@ -68,12 +70,22 @@ impl Follower<'_> {
             self.position = Position::default();
             return Ok(());
         }
-        let client = self.shared.source.client().await?;
+        let mut generation = self.shared.generation();
+        let mut client = self.shared.source.client(None).await?;
         loop {
             self.list::<K>(&client).await?;
             let Some(version) = self.position.version.clone() else { return Ok(()) };
-            match self.watch::<K>(&client, &version).await? {
+            match self.watch::<K>(&client, &version, generation).await? {
                 End::Closed => {}
+                End::Renewed => {
+                    generation = self.shared.generation();
+                    match self.shared.source.client(None).await {
+                        // It may be another API server, with a history of its own. What is known stays until it was listed.
+                        Ok(renewed) => (client, self.position) = (renewed, Position::default()),
+                        // The way that is open is better than none.
+                        Err(error) => tracing::warn!(%error, "the way to the API server cannot be renewed"),
+                    }
+                }
                 End::Unwanted => {
                     self.position = Position::default();
                     return Ok(());
@@ -134,7 +146,7 @@ impl Follower<'_> {
         asked.into_iter().find(unlisted).map(str::to_owned)
     }
 
-    async fn watch<K: Object>(&mut self, client: &Client, version: &str) -> Result<End, Error> {
+    async fn watch<K: Object>(&mut self, client: &Client, version: &str, generation: u64) -> Result<End, Error> {
         let shared = self.shared;
         let namespace = match &shared.scope {
             Scope::Namespace(namespace) => Some(namespace.as_str()),
@@ -155,6 +167,9 @@ impl Follower<'_> {
                 () = self.watch.asked.notified() => {
                     if !self.is_wanted::<K>() {
                         return Ok(End::Unwanted);
+                    }
+                    if shared.generation() != generation {
+                        return Ok(End::Renewed);
                     }
                     self.list::<K>(client).await?;
                     continue;

@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// is never us who close a connection that is about to be used.
 const IDLE: Duration = Duration::from_secs(330);
 
+/// A connection of which no request was let in is one of a limited number that others need.
+const STRANGER: Duration = Duration::from_secs(10);
+
 /// A request's head fits into one packet. Who needs longer than this to send it is slow on purpose, and is disconnected.
 const HEAD: Duration = Duration::from_secs(10);
 
@@ -24,10 +27,15 @@ const LINGER: Duration = Duration::from_secs(30);
 pub(crate) struct Activity(Arc<Mutex<State>>);
 
 struct State {
-    requests: u32,
+    /// Requests under way, each with the time by which its answer has to be over. Few: streams are bounded.
+    requests: Vec<(u64, Instant)>,
+    next_request: u64,
+    /// While there is no request.
     phase: Phase,
     /// A connection that multiplexes says something between requests, too: that is no beginning of a slow head.
     multiplexed: bool,
+    /// One of its requests was let in.
+    admitted: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -36,8 +44,6 @@ enum Phase {
     Idle(Instant),
     /// A head began to arrive.
     Receiving(Instant),
-    /// Requests are under way, and have to be over by then.
-    Busy(Instant),
 }
 
 /// What is to be done about a connection when its deadline has passed.
@@ -53,36 +59,35 @@ impl Activity {
     /// Of a connection whose handshake is just over: the head of a request is expected.
     pub(crate) fn new(multiplexed: bool) -> Self {
         let phase = Phase::Receiving(Instant::now());
-        Self(Arc::new(Mutex::new(State { requests: 0, phase, multiplexed })))
+        let state = State { requests: Vec::new(), next_request: 0, phase, multiplexed, admitted: false };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     /// A request begins.
     pub(crate) fn begin(&self) -> Busy {
         let mut state = self.state();
-        state.requests += 1;
-        let until = Instant::now() + LINGER;
-        state.phase = match state.phase {
-            // Another request may have longer.
-            Phase::Busy(longer) => Phase::Busy(longer.max(until)),
-            Phase::Idle(_) | Phase::Receiving(_) => Phase::Busy(until),
-        };
-        Busy(self.clone())
+        let request = state.next_request;
+        state.next_request += 1;
+        state.requests.push((request, Instant::now() + LINGER));
+        Busy { activity: self.clone(), request }
     }
 
-    /// When something has to be done, and what.
+    /// When something has to be done, and what. A connection with several requests is cut for the sake of the first that is stuck: who
+    /// does not read one answer for half a minute past its end has left, or is no scraper.
     pub(crate) fn deadline(&self) -> (Instant, Overdue) {
         let state = self.state();
-        match state.phase {
-            Phase::Idle(since) => (since + IDLE, Overdue::Idle),
-            Phase::Receiving(since) if state.multiplexed => (since + IDLE, Overdue::Idle),
-            Phase::Receiving(since) => (since + HEAD, Overdue::Stuck),
-            Phase::Busy(until) => (until, Overdue::Stuck),
+        let idle = if state.admitted { IDLE } else { STRANGER };
+        match (state.requests.iter().map(|(_, until)| *until).min(), state.phase) {
+            (Some(until), _) => (until, Overdue::Stuck),
+            (None, Phase::Idle(since)) => (since + idle, Overdue::Idle),
+            (None, Phase::Receiving(since)) if state.multiplexed => (since + idle, Overdue::Idle),
+            (None, Phase::Receiving(since)) => (since + HEAD, Overdue::Stuck),
         }
     }
 
     fn heard(&self) {
         let mut state = self.state();
-        if let Phase::Idle(_) = state.phase {
+        if state.requests.is_empty() && matches!(state.phase, Phase::Idle(_)) {
             state.phase = Phase::Receiving(Instant::now());
         }
     }
@@ -94,23 +99,31 @@ impl Activity {
 }
 
 /// A request under way; dropped with the last byte of its answer.
-pub(crate) struct Busy(Activity);
+pub(crate) struct Busy {
+    activity: Activity,
+    request: u64,
+}
 
 impl Busy {
+    /// Whoever asks may: the connection is worth keeping.
+    pub(crate) fn admitted(&self) {
+        self.activity.state().admitted = true;
+    }
+
     /// The request has a budget, and hence its answer an end.
     pub(crate) fn until(&self, budget_end: Instant) {
-        let mut state = self.0.state();
-        if let Phase::Busy(until) = &mut state.phase {
-            *until = (*until).max(budget_end + LINGER);
+        let mut state = self.activity.state();
+        for (_, until) in state.requests.iter_mut().filter(|(request, _)| *request == self.request) {
+            *until = budget_end + LINGER;
         }
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.requests -= 1;
-        if state.requests == 0 {
+        let mut state = self.activity.state();
+        state.requests.retain(|(request, _)| *request != self.request);
+        if state.requests.is_empty() {
             state.phase = Phase::Idle(Instant::now());
         }
     }
@@ -179,6 +192,7 @@ mod tests {
         let activity = Activity::new(false);
         assert_eq!(left(&activity), (HEAD, Overdue::Stuck));
         let busy = activity.begin();
+        busy.admitted();
         busy.until(Instant::now() + Duration::from_secs(10));
         assert_eq!(left(&activity), (Duration::from_secs(10) + LINGER, Overdue::Stuck));
         drop(busy);
@@ -191,7 +205,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pings_between_requests_neither_cut_nor_prolong_an_http2_connection() {
         let activity = Activity::new(true);
-        drop(activity.begin());
+        activity.begin().admitted();
         tokio::time::advance(Duration::from_secs(30)).await;
         activity.heard();
         assert_eq!(left(&activity), (IDLE, Overdue::Idle));
@@ -201,15 +215,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_of_two_requests_that_ends_leaves_the_connection_busy() {
+    async fn each_of_several_requests_has_its_own_time() {
         let activity = Activity::new(true);
-        let first = activity.begin();
-        first.until(Instant::now() + Duration::from_mins(5));
-        let second = activity.begin();
-        assert_eq!(left(&activity), (Duration::from_mins(5) + LINGER, Overdue::Stuck), "the longer of the two");
-        drop(first);
-        assert_eq!(left(&activity).1, Overdue::Stuck);
-        drop(second);
-        assert_eq!(left(&activity).1, Overdue::Idle);
+        let long = activity.begin();
+        long.until(Instant::now() + Duration::from_mins(5));
+        assert_eq!(left(&activity), (Duration::from_mins(5) + LINGER, Overdue::Stuck));
+        tokio::time::advance(Duration::from_secs(20)).await;
+        let short = activity.begin();
+        assert_eq!(left(&activity), (LINGER, Overdue::Stuck), "the one that has to be over first");
+        drop(short);
+        assert_eq!(left(&activity).0, Duration::from_secs(300 + 30 - 20), "is forgotten with its end");
+        drop(long);
+        assert_eq!(left(&activity), (STRANGER, Overdue::Idle), "nobody was let in");
     }
 }

@@ -45,6 +45,6 @@ fn status(refusal: &Refusal) -> StatusCode {
         Refusal::Method => StatusCode::METHOD_NOT_ALLOWED,
         Refusal::TooManyReviews | Refusal::TooManyScrapes => StatusCode::TOO_MANY_REQUESTS,
         Refusal::NoTargets(_) | Refusal::NoAnswer(_) => StatusCode::BAD_GATEWAY,
-        Refusal::ReviewUnavailable | Refusal::NotSynced => StatusCode::SERVICE_UNAVAILABLE,
+        Refusal::ReviewUnavailable | Refusal::Late | Refusal::NotSynced => StatusCode::SERVICE_UNAVAILABLE,
     }
 }

@@ -32,6 +32,11 @@ impl Budget {
         self.end
     }
 
+    /// Whether half of the time is over already, before a pod was asked.
+    pub(crate) fn is_half_over(self, start: Instant) -> bool {
+        2 * start.elapsed() > self.end.saturating_duration_since(start)
+    }
+
     /// When a pod has used half of what is then left: `used + (t - since) = (end - t) / 2`, solved for `t`.
     fn half_is_used(self, used: Duration, since: Instant) -> Instant {
         let left = self.end.saturating_duration_since(since);

@@ -178,7 +178,8 @@ impl Fanout {
     /// Ready when at least one pod was given up because its time is over.
     fn poll_alarm(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let clocks = self.pods.iter().filter_map(|pod| pod.clock.gives_up_at(self.budget));
-        let deadline = clocks.min().unwrap_or(self.budget.end()).min(self.budget.end());
+        let first = if self.somebody_waits() { clocks.min() } else { None };
+        let deadline = first.unwrap_or(self.budget.end()).min(self.budget.end());
         if self.alarm.deadline() != deadline {
             self.alarm.as_mut().reset(deadline);
         }
@@ -187,9 +188,17 @@ impl Fanout {
         Poll::Ready(())
     }
 
+    /// Whether a pod has something to say and has to wait for others that say nothing. If not, giving up a slow pod would help nobody:
+    /// then it may use all the time there is.
+    fn somebody_waits(&self) -> bool {
+        self.pods.iter().any(|pod| !matches!(pod.stage, Stage::Closed) && !pod.clock.is_running())
+    }
+
     fn give_up_late(&mut self, now: Instant) {
+        let somebody_waits = self.somebody_waits();
         for (index, pod) in self.pods.iter_mut().enumerate() {
-            let is_late = now >= self.budget.end() || pod.clock.gives_up_at(self.budget).is_some_and(|at| at <= now);
+            let has_used_its_share = || pod.clock.gives_up_at(self.budget).is_some_and(|at| at <= now);
+            let is_late = now >= self.budget.end() || (somebody_waits && has_used_its_share());
             if is_late && !matches!(pod.stage, Stage::Closed) {
                 if matches!(pod.stage, Stage::Opening(_)) {
                     self.opening -= 1;

@@ -108,6 +108,9 @@ pub(crate) enum Refusal {
     /// The hosted API server: could not be asked, and nothing is remembered.
     #[error("the hosted API server could not be asked about the token")]
     ReviewUnavailable,
+    /// The hosted API server: answered so late that the pods would be blamed for it.
+    #[error("whose token it is was told too late to scrape in time")]
+    Late,
     /// The scraper (or another one): more new tokens than may be asked about.
     #[error("too many tokens to review")]
     TooManyReviews,

@@ -46,8 +46,8 @@ pub(crate) async fn accept(
     let Ok(permit) = Arc::clone(&tenant.connections).try_acquire_owned() else {
         return Err(Failure { reason: "too_many_connections", detail: tenant.name.to_string() });
     };
-    let stream = start.into_stream(Arc::clone(&tenant.serving)).await.map_err(fail("handshake"))?;
-    let certificates = tenant.authenticator.certificates.as_ref();
-    let peer = stream.get_ref().1.peer_certificates().and_then(|chain| certificates?.trust.peer(chain));
+    let serving = &tenant.serving;
+    let stream = start.into_stream(Arc::clone(&serving.config)).await.map_err(fail("handshake"))?;
+    let peer = stream.get_ref().1.peer_certificates().and_then(|chain| serving.clients.as_ref()?.peer(chain));
     Ok(Accepted { stream, slot, peer, permit })
 }

@@ -8,9 +8,13 @@ use sluice_discovery::Source;
 
 use crate::pem::{self, File};
 
+/// A `TokenReview` has a few hundred bytes, and what a hosted API server may say besides is not worth more memory. A longer answer
+/// counts as none.
+const ANSWER_MOST: usize = 256 * 1024;
+
 /// A client with the identity in this file. Nothing is sent yet.
 pub(crate) async fn client(path: &Path) -> Result<Client, String> {
-    Source::Kubeconfig(path.into()).client().await.map_err(|error| error.to_string())
+    Source::Kubeconfig(path.into()).client(Some(ANSWER_MOST)).await.map_err(|error| error.to_string())
 }
 
 /// Whether there is a kubeconfig in this file that could be used.

@@ -38,6 +38,11 @@ impl File {
         Self { path: path.into(), content: std::fs::read(path).map_err(|error| error.to_string()) }
     }
 
+    /// What is in it, or why it cannot be read.
+    pub(crate) fn bytes(&self) -> Result<&[u8], String> {
+        self.content.as_deref().map_err(Clone::clone)
+    }
+
     fn content(&self) -> Result<&[u8], String> {
         self.content.as_deref().map_err(|error| self.blame(error))
     }

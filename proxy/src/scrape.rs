@@ -39,17 +39,15 @@ pub(crate) async fn answer<B>(
     busy: Busy,
 ) -> Response<Reply> {
     let start = Instant::now();
-    let mut component = None;
-    let mut response = match scrape(tenant, peer, request, &mut component, start, busy).await {
+    let mut count = Count { tenant, component: None, code: LEFT };
+    let mut response = match scrape(tenant, peer, request, &mut count.component, start, busy).await {
         Ok(response) => response,
         Err(refusal) => {
             tracing::debug!(tenant = &*tenant.name, path = request.uri().path(), %refusal, "refused");
             answer::refuse(&refusal)
         }
     };
-    tenant
-        .metrics
-        .answered(component.as_ref().map(|component: &Arc<Component>| &component.name), response.status().as_u16());
+    count.code = response.status().as_u16();
     if request.method() == Method::HEAD {
         *response.body_mut() = Reply::empty();
     }
@@ -66,6 +64,7 @@ async fn scrape<B>(
 ) -> Result<Response<Reply>, Refusal> {
     let headers = request.headers();
     tenant.authenticator.admit(headers, peer).await?;
+    busy.admitted();
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(Refusal::Method);
     }
@@ -84,6 +83,9 @@ async fn scrape<B>(
     }
 
     let budget = Budget::new(start, headers, component.timeout);
+    if budget.is_half_over(start) {
+        return Err(Refusal::Late);
+    }
     busy.until(budget.end());
     let held = Held::new(tenant, &component, start, permit, busy);
     let mut fanout = Fanout::new(Arc::clone(&component), &targets, names, budget);
@@ -118,6 +120,22 @@ fn names_for(headers: &HeaderMap) -> Names {
         Names::Utf8
     } else {
         Names::Legacy
+    }
+}
+
+/// Counts a request when its answer is known, or when the scraper has left before.
+struct Count<'a> {
+    tenant: &'a Tenant,
+    component: Option<Arc<Component>>,
+    code: u16,
+}
+
+/// nginx's number for a client that closed the connection before it had an answer.
+const LEFT: u16 = 499;
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.tenant.metrics.answered(self.component.as_ref().map(|component| &component.name), self.code);
     }
 }
 

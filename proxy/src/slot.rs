@@ -35,9 +35,10 @@ pub(crate) struct Reload {
 impl Slot {
     /// Loads the tenant described by a file.
     pub(crate) async fn load(shared: &Shared, path: &Path) -> Result<Self, Trouble> {
-        let config = sluice_config::load(path).map_err(|error| error.to_string())?;
+        let file = File::read(path);
+        let config = parse(path, &file).map_err(|error| error.to_string())?;
         let name = name_of(&config, path);
-        let print = fingerprint(path, &config);
+        let print = fingerprint(&file, &config);
         let (tenant, troubles) = Tenant::load(shared, &name, Arc::new(config), None).await?;
         for trouble in &troubles {
             warn!(tenant = &*name, error = trouble, "this part of the configuration cannot be used");
@@ -58,23 +59,25 @@ impl Slot {
     /// Looks at the files, and renews the tenant if one of them has changed.
     pub(crate) async fn poll(&self, shared: &Shared) {
         let before = self.tenant();
-        let read = sluice_config::load(&self.path);
-        let config = read.as_ref().unwrap_or(&before.config);
-        let print = fingerprint(&self.path, config);
+        // The fingerprints are taken before anything is used: what changes meanwhile is seen next time.
+        let file = File::read(&self.path);
+        let print = fingerprint(&file, &before.config);
         if print == self.reload().print {
             return;
         }
-        let mut troubles = Vec::new();
-        let config = match read {
+        let mut reload = Reload { at: SystemTime::now(), troubles: Vec::new(), print };
+        let config = match parse(&self.path, &file) {
             Ok(config) => Arc::new(config),
             Err(error) => {
-                troubles.push(format!("{}: {error}", self.path.display()));
+                reload.troubles.push(format!("{}: {error}", self.path.display()));
                 Arc::clone(&before.config)
             }
         };
+        let new_print = fingerprint(&file, &config);
         match Tenant::load(shared, &before.name, config, Some(&before)).await {
             Ok((tenant, more)) => {
-                troubles.extend(more);
+                reload.troubles.extend(more);
+                reload.print = new_print;
                 for (name, component) in &before.components {
                     if !tenant.components.contains_key(name) {
                         component.metrics.forget();
@@ -82,16 +85,16 @@ impl Slot {
                 }
                 self.current.store(Arc::new(tenant));
             }
-            Err(trouble) => troubles.push(trouble),
+            Err(trouble) => reload.troubles.push(trouble),
         }
         let tenant = &*before.name;
-        if troubles.is_empty() {
+        if reload.troubles.is_empty() {
             info!(tenant, "the configuration was reloaded");
         }
-        for trouble in &troubles {
+        for trouble in &reload.troubles {
             warn!(tenant, error = trouble, "a change cannot be used; the last good state stays in force");
         }
-        *self.reload() = Reload { at: SystemTime::now(), troubles, print };
+        *self.reload() = reload;
     }
 
     fn reload(&self) -> MutexGuard<'_, Reload> {
@@ -106,10 +109,18 @@ fn name_of(config: &sluice_config::Tenant, path: &Path) -> Arc<str> {
     config.discovery.as_ref().map_or(stem, |discovery| discovery.namespace.clone()).into()
 }
 
+fn parse(path: &Path, file: &File) -> Result<sluice_config::Tenant, sluice_config::ConfigError> {
+    sluice_config::read(path, file.bytes().map(<[u8]>::to_vec).map_err(std::io::Error::other))
+}
+
 /// Changes when the configuration does, or any file it names.
-fn fingerprint(path: &Path, config: &sluice_config::Tenant) -> u64 {
-    let mut files = vec![File::read(path)];
+fn fingerprint(file: &File, config: &sluice_config::Tenant) -> u64 {
+    let mut files = vec![file.clone()];
     files.extend(config.files().iter().map(|(_, file)| File::read(file)));
-    let review = config.authentication.token_review.as_ref();
-    pem::fingerprint(&files) ^ review.map_or(0, |review| kubeconfig::fingerprint(&review.kubeconfig).rotate_left(1))
+    let kubeconfigs = [
+        config.authentication.token_review.as_ref().map(|review| &review.kubeconfig),
+        config.discovery.as_ref().and_then(|discovery| discovery.kubeconfig.as_ref()),
+    ];
+    let named_in_them = kubeconfigs.into_iter().flatten().map(|path| kubeconfig::fingerprint(path));
+    named_in_them.fold(pem::fingerprint(&files), |print, more| print.rotate_left(1) ^ more)
 }

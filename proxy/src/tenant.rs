@@ -23,9 +23,7 @@ use crate::upstream::{Transport, Upstream};
 pub(crate) struct Tenant {
     pub(crate) name: Arc<str>,
     pub(crate) config: Arc<sluice_config::Tenant>,
-    pub(crate) serving: Arc<ServerConfig>,
-    /// Of the serving certificate, its key and the client CA.
-    serving_print: u64,
+    pub(crate) serving: Serving,
     pub(crate) authenticator: Authenticator,
     pub(crate) components: BTreeMap<Arc<str>, Arc<Component>>,
     /// Permits for `limits.concurrentScrapes`.
@@ -37,10 +35,23 @@ pub(crate) struct Tenant {
     pub(crate) expiries: Vec<Expiry>,
 }
 
+/// TLS towards scrapers.
+#[derive(Clone)]
+pub(crate) struct Serving {
+    pub(crate) config: Arc<ServerConfig>,
+    /// Whose client certificates pass the handshake. The authenticator may have a newer one, if a new CA came with a
+    /// serving certificate that cannot be used; then that one has the last word.
+    pub(crate) clients: Option<Arc<ClientTrust>>,
+    /// Of the serving certificate, its key and the client CA.
+    print: u64,
+}
+
 /// The watches of a tenant's namespace.
 #[derive(Clone)]
 pub(crate) struct Watched {
     source: Source,
+    /// Of the kubeconfig, if there is one.
+    print: u64,
     namespace: String,
     pub(crate) discovery: Discovery,
 }
@@ -68,7 +79,7 @@ impl Tenant {
         let metrics =
             previous.map_or_else(|| TenantMetrics::new(&shared.families, name), |tenant| tenant.metrics.clone());
         let clients = loader.client_trust(&config)?;
-        let (serving, serving_print) = loader.serving(&config, clients.as_deref())?;
+        let serving = loader.serving(&config, clients.as_ref())?;
         let tokens = loader.tokens(&config, &metrics).await?;
         let certificates = match (clients, &config.authentication.client_certificate) {
             (Some(trust), Some(section)) => Some(Certificates { trust, authorized: section.authorized.clone() }),
@@ -77,16 +88,21 @@ impl Tenant {
         let discovery = loader.discovery(&config);
         let components = loader.components(shared, name, &config, discovery.as_ref(), &metrics);
         let limits = config.limits;
-        let keep_limits = previous.filter(|tenant| tenant.config.limits == limits);
-        let permits = |count: u32| Arc::new(Semaphore::new(count as usize));
+        let permits = |count: u32, before: Option<(&Arc<Semaphore>, u32)>| match before {
+            // Who holds one still counts.
+            Some((semaphore, same)) if same == count => Arc::clone(semaphore),
+            _ => Arc::new(Semaphore::new(count as usize)),
+        };
+        let before = |pick: fn(&Tenant) -> (&Arc<Semaphore>, u32)| previous.map(pick);
+        let scrapes = permits(limits.concurrent_scrapes, before(|t| (&t.scrapes, t.config.limits.concurrent_scrapes)));
+        let connections = permits(limits.connections, before(|t| (&t.connections, t.config.limits.connections)));
         let tenant = Self {
             name: Arc::clone(name),
             serving,
-            serving_print,
             authenticator: Authenticator { tokens, certificates },
             components,
-            scrapes: keep_limits.map_or_else(|| permits(limits.concurrent_scrapes), |t| Arc::clone(&t.scrapes)),
-            connections: keep_limits.map_or_else(|| permits(limits.connections), |t| Arc::clone(&t.connections)),
+            scrapes,
+            connections,
             discovery,
             metrics,
             expiries: loader.expiries,
@@ -111,11 +127,16 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
+    /// Each file once, however often it is named.
+    fn note_expiry(&mut self, file: &File) {
+        self.expiries.extend(file.expiry().filter(|expiry| !self.expiries.contains(expiry)));
+    }
+
     /// Who signs client certificates; `None` if they are no way in.
     fn client_trust(&mut self, config: &sluice_config::Tenant) -> Result<Option<Arc<ClientTrust>>, Trouble> {
         let Some(section) = &config.authentication.client_certificate else { return Ok(None) };
         let ca = File::read(&section.ca_file);
-        self.expiries.extend(ca.expiry());
+        self.note_expiry(&ca);
         let print = pem::fingerprint([&ca]);
         let before = self.previous.and_then(|tenant| tenant.authenticator.certificates.as_ref());
         if let Some(before) = before.filter(|before| before.trust.print() == print) {
@@ -139,19 +160,19 @@ impl Loader<'_> {
     fn serving(
         &mut self,
         config: &sluice_config::Tenant,
-        clients: Option<&ClientTrust>,
-    ) -> Result<(Arc<ServerConfig>, u64), Trouble> {
+        clients: Option<&Arc<ClientTrust>>,
+    ) -> Result<Serving, Trouble> {
         let (certificate, key) = (File::read(&config.serving.cert_file), File::read(&config.serving.key_file));
-        self.expiries.extend(certificate.expiry());
-        let print = pem::fingerprint([&certificate, &key]) ^ clients.map_or(0, ClientTrust::print);
-        if let Some(tenant) = self.previous.filter(|tenant| tenant.serving_print == print) {
-            return Ok((Arc::clone(&tenant.serving), print));
+        self.note_expiry(&certificate);
+        let print = pem::fingerprint([&certificate, &key]) ^ clients.map_or(0, |clients| clients.print());
+        if let Some(tenant) = self.previous.filter(|tenant| tenant.serving.print == print) {
+            return Ok(tenant.serving.clone());
         }
-        match (pem::server_config(&certificate, &key, clients), self.previous) {
-            (Ok(serving), _) => Ok((Arc::new(serving), print)),
+        match (pem::server_config(&certificate, &key, clients.map(|clients| &**clients)), self.previous) {
+            (Ok(config), _) => Ok(Serving { config: Arc::new(config), clients: clients.cloned(), print }),
             (Err(trouble), Some(tenant)) => {
                 self.troubles.push(trouble);
-                Ok((Arc::clone(&tenant.serving), tenant.serving_print))
+                Ok(tenant.serving.clone())
             }
             (Err(trouble), None) => Err(trouble),
         }
@@ -171,9 +192,12 @@ impl Loader<'_> {
         };
         let before =
             self.previous.and_then(|tenant| tenant.authenticator.tokens.as_ref()).map(|tokens| &tokens.reviewer);
-        let reviewer = match before.filter(|reviewer| *reviewer.options() == options) {
+        let reviewer = match before.filter(|reviewer| reviewer.options().audiences == options.audiences) {
             // What is remembered of tokens outlives a reload: metrics are wanted most when the API server is away.
-            Some(reviewer) => Arc::clone(reviewer),
+            Some(reviewer) => {
+                reviewer.tune(options);
+                Arc::clone(reviewer)
+            }
             None => Arc::new(Reviewer::new(options, metrics.clone()).ok_or("the system has no randomness to give")?),
         };
         let print = kubeconfig::fingerprint(&section.kubeconfig);
@@ -191,13 +215,17 @@ impl Loader<'_> {
         // A namespace without a component that needs it is not watched.
         config.components.values().find(|component| component.targets.is_empty())?;
         let source = section.kubeconfig.clone().map_or(Source::InCluster, Source::Kubeconfig);
+        let print = section.kubeconfig.as_deref().map_or(0, kubeconfig::fingerprint);
         let before = self.previous.and_then(|tenant| tenant.discovery.as_ref());
         if let Some(before) = before.filter(|b| b.source == source && b.namespace == section.namespace) {
-            return Some(before.clone());
+            if before.print != print {
+                before.discovery.reconnect();
+            }
+            return Some(Watched { print, ..before.clone() });
         }
         let namespace = section.namespace.clone();
         let discovery = Discovery::start(source.clone(), Scope::Namespace(namespace.clone()));
-        Some(Watched { source, namespace, discovery })
+        Some(Watched { source, print, namespace, discovery })
     }
 
     fn components(
@@ -277,10 +305,8 @@ impl Loader<'_> {
         };
         let print = pem::fingerprint([Some(&ca), certificate.as_ref(), key.as_ref()].into_iter().flatten());
         if !transports.contains_key(&print) {
-            for expiry in [Some(&ca), certificate.as_ref()].into_iter().flatten().filter_map(File::expiry) {
-                if !self.expiries.contains(&expiry) {
-                    self.expiries.push(expiry);
-                }
+            for file in [Some(&ca), certificate.as_ref()].into_iter().flatten() {
+                self.note_expiry(file);
             }
         }
         let before_config = before.and_then(Upstream::tls_config);

@@ -33,8 +33,10 @@ pub(crate) fn check(tenant: &Tenant) -> Vec<Problem> {
     if discovered && tenant.discovery.is_none() {
         problems.add("discovery", "is needed, since not all components name their targets");
     }
-    if tenant.discovery.as_ref().is_some_and(|discovery| discovery.namespace.is_empty()) {
-        problems.add("discovery.namespace", "is empty");
+    if let Some(namespace) = tenant.discovery.as_ref().map(|discovery| &discovery.namespace)
+        && !is_namespace(namespace)
+    {
+        problems.add("discovery.namespace", &format!("{namespace:?} is no name that a namespace can have"));
     }
     for (name, component) in &tenant.components {
         problems.within(&format!("components.{name}"), |problems| {
@@ -43,6 +45,12 @@ pub(crate) fn check(tenant: &Tenant) -> Vec<Problem> {
         });
     }
     problems.found
+}
+
+/// As Kubernetes has it: a DNS label in lower case.
+fn is_namespace(name: &str) -> bool {
+    let letters = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&name.len()) && name.bytes().all(letters) && !name.starts_with('-') && !name.ends_with('-')
 }
 
 fn check_hostnames(hostnames: &[String], problems: &mut Problems) {

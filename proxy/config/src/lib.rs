@@ -17,8 +17,8 @@ mod error;
 mod tenant;
 mod unit;
 
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs, io};
 
 pub use component::{
     Component, ComponentLimits, IdentityLabels, LabelSelector, MatchExpression, Operator, Port, RelabelAction,
@@ -49,8 +49,14 @@ pub fn parse(text: &str) -> Result<Tenant, ConfigError> {
 
 /// Reads and checks the configuration in a file; relative paths in it are meant from where the file is.
 pub fn load(path: &Path) -> Result<Tenant, ConfigError> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| ConfigError::Unreadable { path: path.into(), message: error.to_string() })?;
+    read(path, fs::read(path))
+}
+
+/// [`load`], for a caller that has read the file: what was compared with before must be what is parsed.
+pub fn read(path: &Path, content: Result<Vec<u8>, io::Error>) -> Result<Tenant, ConfigError> {
+    let unreadable =
+        |error: &dyn fmt::Display| ConfigError::Unreadable { path: path.into(), message: error.to_string() };
+    let text = String::from_utf8(content.map_err(|error| unreadable(&error))?).map_err(|error| unreadable(&error))?;
     let mut tenant = parse(&text)?;
     tenant.resolve_paths(path.parent().unwrap_or(Path::new("")));
     Ok(tenant)

@@ -10,6 +10,7 @@ mod process;
 mod ready;
 mod targets;
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,15 +25,18 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
 
 pub(crate) use collector::register;
 
 use crate::slot::Slot;
 
-/// Probes, Prometheus and some people. At that number newcomers wait.
+/// Probes, Prometheus and some people. At that number the oldest connection goes: a probe must never wait for others.
 const CONNECTIONS: usize = 64;
+
+/// No connection lives longer; probes make a new one each time, and a Prometheus that is cut between scrapes makes a new one, too.
+const LIFE: Duration = Duration::from_mins(10);
 
 /// For a request's head, and for the next one on the same connection.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -55,27 +59,31 @@ pub(crate) struct Admin {
 impl Admin {
     /// Answers until the process ends.
     pub(crate) async fn run(self: Arc<Self>, listener: TcpListener) {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            // Never closed, so there is always a permit some time.
-            let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let admin = Arc::clone(&self);
-            tokio::spawn(async move {
-                let service = service_fn(|request: Request<Incoming>| {
-                    let admin = Arc::clone(&admin);
-                    async move { Ok::<_, Infallible>(admin.answer(request.method(), request.uri().path()).await) }
-                });
-                let mut builder = http1::Builder::new();
-                builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(16 * 1024);
-                // A peer that leaves is not our business.
-                let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-                drop(permit);
-            });
+            connections.retain(|connection| !connection.is_finished());
+            if connections.len() >= CONNECTIONS
+                && let Some(oldest) = connections.pop_front()
+            {
+                oldest.abort();
+            }
+            connections.push_back(tokio::spawn(Arc::clone(&self).serve(stream)).abort_handle());
         }
+    }
+
+    async fn serve(self: Arc<Self>, stream: TcpStream) {
+        let service = service_fn(|request: Request<Incoming>| {
+            let admin = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(admin.answer(request.method(), request.uri().path()).await) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(16 * 1024);
+        // A peer that leaves is not our business, and one that does not read what it asked for is cut.
+        let _ = tokio::time::timeout(LIFE, builder.serve_connection(TokioIo::new(stream), service)).await;
     }
 
     async fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {

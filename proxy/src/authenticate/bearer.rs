@@ -6,6 +6,7 @@ use data_encoding::BASE64URL_NOPAD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::fault::Refusal;
 
@@ -30,12 +31,14 @@ pub(crate) fn token(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
 pub(crate) fn remaining_life(token: &str, now: SystemTime) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Claims {
-        exp: u64,
+        exp: Value,
     }
     let payload = token.split('.').nth(1)?;
     let payload = BASE64URL_NOPAD.decode(payload.trim_end_matches('=').as_bytes()).ok()?;
     let claims: Claims = serde_json::from_slice(&payload).ok()?;
-    let expiry = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(claims.exp))?;
+    // A date may have a fraction (RFC 7519). One that we cannot read is no reason to believe the token for long.
+    let seconds = claims.exp.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();
+    let expiry = SystemTime::UNIX_EPOCH.checked_add(seconds)?;
     Some(expiry.duration_since(now).unwrap_or_default())
 }
 
@@ -73,8 +76,14 @@ mod tests {
         let token = |claims: &str| format!("e30.{}.sig", BASE64URL_NOPAD.encode(claims.as_bytes()));
         assert_eq!(remaining_life(&token(r#"{"exp":1060}"#), now), Some(Duration::from_mins(1)));
         assert_eq!(remaining_life(&token(r#"{"exp":999}"#), now), Some(Duration::ZERO));
+        assert_eq!(remaining_life(&token(r#"{"exp":1060.5}"#), now), Some(Duration::from_millis(60_500)));
         assert_eq!(remaining_life(&token(r#"{"aud":"x"}"#), now), None);
-        assert_eq!(remaining_life(&token(r#"{"exp":18446744073709551615}"#), now), None);
+        for unreadable in [r#"{"exp":"soon"}"#, r#"{"exp":-1}"#, r#"{"exp":1e400}"#, r#"{"exp":null}"#] {
+            let life = remaining_life(&token(unreadable), now);
+            assert!(life.is_none_or(|life| life.is_zero()), "{unreadable}: {life:?}");
+        }
+        let far = remaining_life(&token(r#"{"exp":18446744073709551615}"#), now);
+        assert!(far.is_none_or(|far| far > Duration::from_hours(1)));
         for opaque in ["opaque", "a.b.c", "a..c", ""] {
             assert_eq!(remaining_life(opaque, now), None, "{opaque}");
         }

@@ -95,9 +95,13 @@ impl Cache {
         self.pending.insert(digest, verdict);
     }
 
+    /// The question that was begun has its answer.
+    pub(crate) fn end(&mut self, digest: &Digest) {
+        self.pending.remove(digest);
+    }
+
     /// The verdict is there.
     pub(crate) fn settle(&mut self, digest: Digest, verdict: &Verdict, refusal_ttl: Duration, now: Instant) {
-        self.pending.remove(&digest);
         match verdict {
             Verdict::Accepted(user, ttl) => {
                 make_room(&mut self.accepted, ACCEPTED_MOST, |entry| entry.until, now);

@@ -20,6 +20,10 @@ impl Bucket {
         Self { per_second: per_second.into(), drops: BURST, filled: now }
     }
 
+    pub(crate) fn set_rate(&mut self, per_second: u32) {
+        self.per_second = per_second.into();
+    }
+
     /// Whether one more may be asked.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         let passed: Duration = now.saturating_duration_since(self.filled);

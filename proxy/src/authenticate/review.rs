@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -32,7 +32,7 @@ pub(crate) struct ReviewerOptions {
 
 /// Knows whose a token is, from the cache or from the hosted API server.
 pub(crate) struct Reviewer {
-    options: ReviewerOptions,
+    options: ArcSwap<ReviewerOptions>,
     /// None while the kubeconfig could never be used.
     client: ArcSwapOption<Connected>,
     state: Mutex<State>,
@@ -58,11 +58,18 @@ impl Reviewer {
     pub(crate) fn new(options: ReviewerOptions, metrics: TenantMetrics) -> Option<Self> {
         let bucket = Bucket::new(options.reviews_per_second, Instant::now());
         let state = State { cache: Cache::new()?, bucket, reachable: None };
+        let options = ArcSwap::from_pointee(options);
         Some(Self { options, client: ArcSwapOption::empty(), state: Mutex::new(state), metrics })
     }
 
-    pub(crate) fn options(&self) -> &ReviewerOptions {
-        &self.options
+    pub(crate) fn options(&self) -> Arc<ReviewerOptions> {
+        self.options.load_full()
+    }
+
+    /// Other times and rates. With other audiences what is remembered would be wrong: that needs a new reviewer.
+    pub(crate) fn tune(&self, options: ReviewerOptions) {
+        self.state().bucket.set_rate(options.reviews_per_second);
+        self.options.store(Arc::new(options));
     }
 
     /// Whether the client is the one of the kubeconfig with this fingerprint.
@@ -108,7 +115,7 @@ impl Reviewer {
                 drop(state);
                 self.metrics.looked_up("hit");
                 if renew {
-                    self.ask(digest, token);
+                    self.ask(digest, token, Asked::Again);
                 }
                 Ok(Found::User(user))
             }
@@ -127,20 +134,23 @@ impl Reviewer {
                 }
                 // Under the same lock as the look-up, so that one token is asked about once. A task of its own: the scraper
                 // that asked first may leave, and others wait for the same answer.
-                let verdict = self.ask(digest, token);
+                let verdict = self.ask(digest, token, Asked::First);
                 state.cache.begin(digest, verdict.clone());
                 Ok(Found::Asking(verdict))
             }
         }
     }
 
-    fn ask(self: &Arc<Self>, digest: Digest, token: &str) -> watch::Receiver<Option<Verdict>> {
+    fn ask(self: &Arc<Self>, digest: Digest, token: &str, asked: Asked) -> watch::Receiver<Option<Verdict>> {
         let (sender, receiver) = watch::channel(None);
         let (reviewer, token) = (Arc::clone(self), token.to_string());
         tokio::spawn(async move {
             let verdict = reviewer.review(token).await;
             let mut state = reviewer.state();
-            state.cache.settle(digest, &verdict, reviewer.options.refusal_ttl, Instant::now());
+            if asked == Asked::First {
+                state.cache.end(&digest);
+            }
+            state.cache.settle(digest, &verdict, reviewer.options().refusal_ttl, Instant::now());
             drop(state);
             // Nobody may be waiting any more.
             let _ = sender.send(Some(verdict));
@@ -150,16 +160,17 @@ impl Reviewer {
 
     async fn review(&self, token: String) -> Verdict {
         let life = bearer::remaining_life(&token, SystemTime::now()).unwrap_or(Duration::MAX);
+        let options = self.options();
         let answer = match self.client.load_full() {
-            Some(connected) => create_review(&connected.client, token, &self.options.audiences).await,
+            Some(connected) => create_review(&connected.client, token, &options.audiences).await,
             None => Err("the kubeconfig cannot be used".into()),
         };
-        let verdict = answer.map(|status| judge(status, &self.options.audiences));
+        let verdict = answer.map(|status| judge(status, &options.audiences));
         self.note(verdict.as_ref().err());
         match verdict {
             Ok(Some(user)) => {
                 self.metrics.reviewed("accepted");
-                Verdict::Accepted(user, self.options.cache_ttl.min(life))
+                Verdict::Accepted(user, options.cache_ttl.min(life))
             }
             Ok(None) => {
                 self.metrics.reviewed("refused");
@@ -188,6 +199,15 @@ impl Reviewer {
         // A panic while it was held ends the process, in release; in tests the state is as good as before.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Why a token is asked about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// Nobody knows it; whoever looks it up meanwhile waits for this answer.
+    First,
+    /// It is known, and nobody waits.
+    Again,
 }
 
 enum Found {

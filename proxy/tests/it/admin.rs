@@ -100,3 +100,15 @@ async fn unknown_paths_and_methods_are_told_what_there_is() {
     assert_eq!(nowhere.status, 404);
     assert!(nowhere.text().contains("/readyz"));
 }
+
+#[tokio::test]
+async fn a_probe_is_answered_however_many_others_hang_on() {
+    let mut stage = Stage::new().await;
+    let _pods = stage.plain_component("etcd", &["a 1\n"]);
+    let sluice = stage.sluice().await;
+    let mut hanging = Vec::new();
+    for _ in 0..100 {
+        hanging.push(tokio::net::TcpStream::connect(sluice.admin).await.unwrap());
+    }
+    assert_eq!(sluice.admin("/healthz").await.status, 200);
+}

@@ -82,3 +82,20 @@ async fn a_new_client_ca_is_in_force_for_open_connections_and_resumed_sessions_t
     assert!(matches!(resumed, Err(ScrapeError::Tls(_))), "{resumed:?}");
     assert_eq!(new.scrape("/metrics/etcd").await.unwrap().status, 200);
 }
+
+#[tokio::test]
+async fn a_new_client_ca_is_in_force_though_the_serving_certificate_that_came_with_it_cannot_be_used() {
+    let mut stage = Stage::new().await;
+    let _pods = stage.plain_component("etcd", &["a 1\n"]);
+    let sluice = stage.sluice().await;
+    let client = stage.client_ca.client(PROMETHEUS, &[]);
+    assert_eq!(code(&sluice, &client).await.unwrap(), 200);
+    let new_ca = Authority::new("new-client-ca");
+    write_atomically(&stage.dir.path().join("serving"), "tls.crt", b"nonsense");
+    write_atomically(&stage.dir.path().join("client-ca"), "ca.crt", new_ca.cert_pem().as_bytes());
+    sluice.reload();
+    sluice.process.wait_for_line(|line| line.contains("last good state")).await;
+    // The handshake is still the old one's, but whom it let pass is looked at again.
+    eventually("whom the old CA vouches for is not let in", || async { code(&sluice, &client).await.unwrap() == 401 })
+        .await;
+}

@@ -94,3 +94,17 @@ async fn with_the_flag_a_proxy_header_is_needed_and_without_it_is_not_understood
     let proxied = ScraperOptions { preamble: proxy_v2(client, without.address), ..without.prometheus() };
     assert!(Scraper::new(proxied).scrape("/metrics/etcd").await.is_err());
 }
+
+#[tokio::test]
+async fn who_is_not_let_in_does_not_keep_a_connection_that_others_need() {
+    let mut stage = Stage::new().await;
+    let _pods = stage.plain_component("etcd", &["a 1\n"]);
+    stage.config["limits"] = json!({"connections": 3});
+    let sluice = stage.sluice().await;
+    let strangers: Vec<_> = (0..3).map(|_| Scraper::new(sluice.stranger())).collect();
+    for stranger in &strangers {
+        assert_eq!(stranger.scrape("/metrics/etcd").await.unwrap().status, 401);
+    }
+    let scraper = Scraper::new(sluice.prometheus());
+    eventually("there is room", || async { scraper.scrape("/metrics/etcd").await.is_ok() }).await;
+}

@@ -107,3 +107,26 @@ async fn before_the_pods_are_known_it_is_not_ready_and_afterwards_it_survives_an
     let before = age().await;
     eventually("its age is told", || async { age().await > before + 0.5 }).await;
 }
+
+#[tokio::test]
+async fn another_management_cluster_in_the_same_kubeconfig_is_followed_without_a_failed_scrape() {
+    let (stage, management) = start().await;
+    let pods = start_pods(2);
+    management.apply(slice(&pods[..1]));
+    let sluice = stage.sluice().await;
+    eventually("ready", || async { sluice.admin("/readyz").await.status == 200 }).await;
+    let other = ApiServer::start(ApiOptions::default()).await;
+    other.apply(slice(&pods));
+    write_atomically(stage.dir.path(), "management", other.kubeconfig().as_bytes());
+    sluice.reload();
+    // `scrape` fails on anything but 200.
+    eventually("both pods are scraped", || async { sluice.scrape("etcd").await.samples_named("up").len() == 2 }).await;
+    write_atomically(stage.dir.path(), "management", b"nonsense: [");
+    sluice.reload();
+    sluice.process.wait_for_line(|line| line.contains("cannot be renewed")).await;
+    other.apply(slice(&pods[1..]));
+    eventually("the last good way is still followed", || async {
+        sluice.scrape("etcd").await.samples_named("up").len() == 1
+    })
+    .await;
+}

@@ -76,6 +76,8 @@ async fn a_scraper_that_leaves_before_the_first_byte_cancels_the_pods() {
             pod.wait_for(|stats| stats.open == 0).await;
             pod.behave(Behaviour::Serve);
         }
+        let left = sluice.metric("sluice_requests_total", &[("code", "499")]).await;
+        assert!((left - round as f64 - 1.0).abs() < 0.1, "{left}");
         let scraped = sluice.scrape("etcd").await;
         let errors = scraped.samples_named("metrics_aggregator_pod_scrape_errors_total");
         assert!(errors.iter().all(|sample| sample.value == "0"), "a scraper that leaves is not the pods' fault");

@@ -199,3 +199,20 @@ async fn a_kubeconfig_that_comes_late_or_changes_needs_no_restart() {
     let scraper = Scraper::new(sluice.stranger().with_bearer("unseen"));
     assert_eq!(scraper.scrape("/metrics/etcd").await.unwrap().status, 401, "the last good way is still used");
 }
+
+#[tokio::test]
+async fn a_review_that_comes_late_is_not_blamed_on_the_pods() {
+    let (stage, _pods, sluice) = start(json!({})).await;
+    stage.hosted.answer_reviews(ReviewMode::Hang);
+    let options = sluice_loadtest::scraper::ScraperOptions { timeout: Duration::from_secs(4), ..sluice.prometheus() };
+    let scraper = Scraper::new(options);
+    let release = async {
+        // More than half of the scraper's time.
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        stage.hosted.answer_reviews(ReviewMode::Answer);
+    };
+    let (late, ()) = tokio::join!(scraper.scrape("/metrics/etcd"), release);
+    assert_eq!(late.unwrap().status, 503);
+    let now = sluice.scrape("etcd").await;
+    assert_eq!(now.samples_named("metrics_aggregator_pod_scrape_errors_total")[0].value, "0");
+}
