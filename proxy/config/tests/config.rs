@@ -209,6 +209,8 @@ fn what_makes_no_sense_is_named_by_its_path() {
     for (from, to, expected) in cases {
         assert_eq!(problem_of(from, to), expected);
     }
+    let namespace = problem_of("components:", "discovery: {namespace: Not_A_Namespace}\ncomponents:");
+    assert_eq!(namespace, "discovery.namespace: \"Not_A_Namespace\" is no name that a namespace can have");
     let rule = problem_of(
         "scheme: http",
         "scheme: http\n    metricRelabelings: [{action: drop, regex: a}, {action: drop, regex: \"a(\"}]",

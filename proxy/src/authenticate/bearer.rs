@@ -78,12 +78,16 @@ mod tests {
         assert_eq!(remaining_life(&token(r#"{"exp":999}"#), now), Some(Duration::ZERO));
         assert_eq!(remaining_life(&token(r#"{"exp":1060.5}"#), now), Some(Duration::from_millis(60_500)));
         assert_eq!(remaining_life(&token(r#"{"aud":"x"}"#), now), None);
-        for unreadable in [r#"{"exp":"soon"}"#, r#"{"exp":-1}"#, r#"{"exp":1e400}"#, r#"{"exp":null}"#] {
+        for unreadable in [
+            r#"{"exp":"soon"}"#,
+            r#"{"exp":-1}"#,
+            r#"{"exp":1e400}"#,
+            r#"{"exp":18446744073709551615}"#,
+            r#"{"exp":null}"#,
+        ] {
             let life = remaining_life(&token(unreadable), now);
             assert!(life.is_none_or(|life| life.is_zero()), "{unreadable}: {life:?}");
         }
-        let far = remaining_life(&token(r#"{"exp":18446744073709551615}"#), now);
-        assert!(far.is_none_or(|far| far > Duration::from_hours(1)));
         for opaque in ["opaque", "a.b.c", "a..c", ""] {
             assert_eq!(remaining_life(opaque, now), None, "{opaque}");
         }
