@@ -15,7 +15,7 @@
 //!   fanout, upstream         all pods at once, each a connection; the codec merges
 //!   gzip, reply              the response, as the scraper reads it
 //!   fault, answer            what goes wrong, whose fault it is, what the scraper sees
-//! tenant, component          what belongs to one hosted control plane
+//! tenant/, component         what belongs to one hosted control plane
 //!   slot, pem, kubeconfig    kept up to date from files, last good state
 //! admin/, metrics            what it says about itself
 //! memory                     the allocator, and what an idle process gives back
