@@ -1,7 +1,6 @@
 //! What is wrong with a configuration, and where.
 
 use std::fmt;
-use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -9,11 +8,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{}: {message}", path.display())]
+    /// The file cannot be read. Its name is known to whoever asked for it, as with the errors below.
+    #[error("{message}")]
     Unreadable {
-        /// Which file.
-        path: PathBuf,
         /// Why.
         message: String,
     },

@@ -54,8 +54,7 @@ pub fn load(path: &Path) -> Result<Tenant, ConfigError> {
 
 /// [`load`], for a caller that has read the file: what was compared with before must be what is parsed.
 pub fn read(path: &Path, content: Result<Vec<u8>, io::Error>) -> Result<Tenant, ConfigError> {
-    let unreadable =
-        |error: &dyn fmt::Display| ConfigError::Unreadable { path: path.into(), message: error.to_string() };
+    let unreadable = |error: &dyn fmt::Display| ConfigError::Unreadable { message: error.to_string() };
     let text = String::from_utf8(content.map_err(|error| unreadable(&error))?).map_err(|error| unreadable(&error))?;
     let mut tenant = parse(&text)?;
     tenant.resolve_paths(path.parent().unwrap_or(Path::new("")));

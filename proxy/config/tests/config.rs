@@ -83,7 +83,7 @@ fn relative_paths_are_meant_from_where_the_file_is() {
     assert_eq!(tls.ca_file, Some(path.with_file_name("etcd/ca.crt")));
     assert_eq!(tls.key_file, Some(PathBuf::from("/abs/tls.key")));
     let missing = load(Path::new("/nowhere/config.yaml")).unwrap_err().to_string();
-    assert!(missing.starts_with("/nowhere/config.yaml: No such file"), "{missing}");
+    assert!(missing.starts_with("No such file"), "{missing}");
 }
 
 #[test]
