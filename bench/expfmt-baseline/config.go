@@ -12,7 +12,23 @@ import (
 )
 
 // config is the whole configuration. Its component sections are Sluice's own, as far as they are known here, so that
-// one text configures both.
+// one text configures both:
+//
+//	{
+//	  "listen": "127.0.0.1:0",
+//	  "serving": {"certFile": "serving/tls.crt", "keyFile": "serving/tls.key"},
+//	  "components": {
+//	    "etcd": {
+//	      "targets": [{"pod": "etcd-0", "address": "10.0.1.5:9979"}],
+//	      "scheme": "https",
+//	      "path": "/metrics",
+//	      "tlsConfig": {"caFile": "ca.crt", "certFile": "tls.crt", "keyFile": "tls.key", "serverName": "etcd-client"},
+//	      "labels": {"job": "etcd", "namespace": "openshift-etcd", "service": "etcd", "endpoint": "etcd-metrics"},
+//	      "metricRelabelings": [{"action": "drop", "sourceLabels": ["__name__", "le"], "regex": "a_bucket;(1|2)"}],
+//	      "timeout": "10s"
+//	    }
+//	  }
+//	}
 type config struct {
 	// Listen is host:port; port 0 takes a free one.
 	Listen string `json:"listen"`
