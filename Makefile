@@ -41,18 +41,21 @@ lint:
 	then $(CARGO) deny --locked --config .cargo/deny.toml check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies were not checked"; fi
 
+# Where a release build puts its programs. They are run from there: `cargo run` of one package would build it again, with fewer features.
+RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
+
 bench: dedicated
 	$(CARGO) bench -p sluice-bench --locked
-	$(CARGO) run --release -p sluice-bench --locked -- ratios
+	$(RELEASE)/sluice-bench ratios
 
 dedicated:
 	$(call need,nginx,nginx-light)
 	$(CARGO) build --release --locked -p sluice -p sluice-bench
-	$(CARGO) run --release --locked -p sluice-bench -- dedicated
+	$(RELEASE)/sluice-bench dedicated
 
 bench-ci: dedicated
 	$(call need,valgrind,valgrind)
-	$(CARGO) run --release -p sluice-bench --locked -- instructions
+	$(RELEASE)/sluice-bench instructions
 
 fuzz:
 	$(call need,c++,g++)
