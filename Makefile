@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 60
 
-.PHONY: help demo test lint bench bench-ci bench-record dedicated fuzz
+.PHONY: help demo test lint bench bench-ci bench-record dedicated baseline fuzz
 
 help:
 	@echo "make demo          a simulated control plane with sluice before it, and what to try; DEMO=\"--listen ...\" if its port is taken"
@@ -11,6 +11,7 @@ help:
 	@echo "make lint          formatting, clippy, documentation"
 	@echo "make bench         the codec's speed and the proxy's cost, for people"
 	@echo "make dedicated     CPU and memory of one sluice beside nginx; fails when a bound of the design is missed"
+	@echo "make baseline      build and test the Go proxy that sluice is to be compared with"
 	@echo "make bench-ci      the same, and instruction counts against the record; fails when they grow"
 	@echo "make bench-record  record the instruction counts (commit the file with the change that explains it)"
 	@echo "make fuzz          each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS))"
@@ -52,6 +53,10 @@ dedicated:
 	$(call need,nginx,nginx-light)
 	$(CARGO) build --release --locked -p sluice -p sluice-bench
 	$(RELEASE)/sluice-bench dedicated
+
+baseline:
+	mkdir -p $(RELEASE)
+	bench/expfmt-baseline/build.sh $(abspath $(RELEASE))/expfmt-baseline --test
 
 bench-ci: dedicated
 	$(call need,valgrind,valgrind)
