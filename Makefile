@@ -11,8 +11,8 @@ help:
 	@echo "make lint          formatting, clippy, documentation"
 	@echo "make bench         the codec's speed and the proxy's cost, for people"
 	@echo "make dedicated     CPU and memory of one sluice beside nginx; fails when a bound of the design is missed"
-	@echo "make baseline      build and test the Go proxy that sluice is to be compared with"
 	@echo "make bench-ci      the same, and instruction counts against the record; fails when they grow"
+	@echo "make baseline      build and test the Go proxy that sluice is to be compared with"
 	@echo "make bench-record  record the instruction counts (commit the file with the change that explains it)"
 	@echo "make fuzz          each fuzz target for FUZZ_SECONDS ($(FUZZ_SECONDS))"
 
