@@ -84,18 +84,17 @@ pub(crate) async fn run(options: Serve) -> Result<(), String> {
 /// Lets go of memory when there is nothing to do after there was something.
 #[derive(Default)]
 struct Quiet {
-    /// Scrapes that had ended when memory was last let go.
-    scrapes: u64,
+    /// Scrapes that had ended when memory was last let go; never before the start is over, which is a lot of work too.
+    scrapes: Option<u64>,
 }
 
 impl Quiet {
     fn look(&mut self, slot: &Slot) {
         let metrics = &slot.tenant().metrics;
-        let ended = metrics.scrapes_ended.get();
-        // The first time is after the start, which is a lot of work too.
-        if metrics.scrapes_in_flight.get() == 0 && self.scrapes != ended + 1 {
+        let ended = Some(metrics.scrapes_ended.get());
+        if metrics.scrapes_in_flight.get() == 0 && self.scrapes != ended {
             memory::release();
-            self.scrapes = ended + 1;
+            self.scrapes = ended;
         }
     }
 }
