@@ -229,12 +229,12 @@ async fn without_a_server_name_the_address_must_be_in_the_certificate() {
 }
 
 #[tokio::test]
-async fn slow_pods_that_keep_nobody_waiting_may_use_the_whole_time() {
+async fn a_slow_pod_that_keeps_nobody_waiting_may_use_the_whole_time() {
     let trio = Trio::new("a 1\n").await;
-    for pod in &trio.pods {
-        pod.behave(Behaviour::SlowHead(Duration::from_secs(3)));
-    }
-    // Three of five seconds: more than a share, and nobody has anything to say before.
+    trio.pods[0].behave(Behaviour::RefuseConnections);
+    trio.pods[1].behave(Behaviour::SlowHead(Duration::from_secs(3)));
+    trio.pods[2].behave(Behaviour::RefuseConnections);
+    // Three of five seconds: more than a share, and nobody else has anything to say.
     let scraped = trio.scrape(5).await;
-    assert_eq!(scraped.samples_named("up").iter().map(|up| &*up.value).collect::<Vec<_>>(), ["1", "1", "1"]);
+    assert_eq!(scraped.samples_named("up").iter().map(|up| &*up.value).collect::<Vec<_>>(), ["0", "1", "0"]);
 }
